@@ -1,0 +1,77 @@
+"""The typed errors of Reprise, each written for the person who reads it.
+
+Every message says what happened, to which thing, what state things are in now and what
+to do. One subclass for each thing a caller can react to differently.
+"""
+
+from __future__ import annotations
+
+
+class RepriseError(Exception):
+    """Base of all errors that Reprise raises on purpose.
+
+    `exit_code` is what the command line ends with when this error reaches it:
+    1 the thing asked about is not so, 2 wrong use, 3 a part is unavailable.
+    """
+
+    exit_code = 1
+
+
+class UsageError(RepriseError):
+    """The request itself is wrong: a bad argument, an unknown name, a malformed value."""
+
+    exit_code = 2
+
+
+class UnavailableError(RepriseError):
+    """A part that is needed is not there: no database, no sandbox backend, a full disk."""
+
+    exit_code = 3
+
+
+class DatabaseUnavailable(UnavailableError):
+    """Postgres cannot be reached; nothing was run, or an outcome still waits to be stored."""
+
+
+class LogCorrupt(RepriseError):
+    """The digest chain of a session does not add up; names the first bad step."""
+
+
+class SessionNotFound(UsageError):
+    """No session of this owner has that id."""
+
+
+class LeaseHeld(UnavailableError):
+    """Another process writes this session; says who and since when."""
+
+
+class LeaseLost(RepriseError):
+    """This process no longer writes the session: another took over or the log moved on."""
+
+
+class SandboxError(UnavailableError):
+    """A sandbox could not be started or reached; says which backend and why."""
+
+
+class SandboxDied(RepriseError):
+    """The sandbox ended while it was needed; `cause` is the `DeathCause` of sandbox.contract."""
+
+    def __init__(self, message: str, cause: object = None) -> None:
+        super().__init__(message)
+        self.cause = cause
+
+
+class ProtocolViolation(SandboxDied):
+    """The guest sent bytes that the frame protocol does not allow; the sandbox was ended."""
+
+
+class GuestCallFailed(RepriseError):
+    """The guest answered a call with an error (a path that is not there, a full disk, …)."""
+
+
+class ResumeCancelled(RepriseError):
+    """An interrupt stopped a resume; the log is whole and the resume can be started again."""
+
+
+class TooLarge(UsageError):
+    """Something offered is over its bound: a cell, a file, a folder; says the bound."""

@@ -1,0 +1,1 @@
+"""The router kernel that speaks Jupyter's protocol, and its kernelspec."""

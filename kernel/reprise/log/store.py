@@ -1,0 +1,152 @@
+"""What the engine asks of a log: reading by anyone of the owner, writing by the one lease holder.
+
+`postgres` implements it. All methods are coroutines on one event loop; none blocks it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from reprise.log.model import (
+    Json,
+    NewOutcome,
+    NewStep,
+    Outcome,
+    OutputEntry,
+    Step,
+    StepKind,
+)
+
+
+@dataclass(frozen=True)
+class SessionInfo:
+    """A row of `reprise sessions`. Times are microseconds since the epoch, UTC."""
+
+    id: uuid.UUID
+    owner: str
+    created_at: int
+    last_at: int
+    steps: int
+    notebook: str | None
+    kernel: str
+    environment: str | None
+    holder: Mapping[str, Json] | None  # who holds the lease now, if anyone
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """A step with its outcome (None while it runs) and, when asked for, its recorded outputs."""
+
+    step: Step
+    outcome: Outcome | None
+    outputs: tuple[OutputEntry, ...] = ()
+    late: tuple[OutputEntry, ...] = ()
+
+
+@dataclass(frozen=True)
+class StepSummary:
+    """What the planner needs of a step, cheap to read for 100,000 steps."""
+
+    seq: int
+    kind: StepKind
+    status: str | None
+    duration_us: int
+    tree: str | None  # of a restart step
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something a person should know that belongs to no cell's output.
+
+    code: stable machine word, such as "folder-too-big", "rolled-back", "divergence".
+    """
+
+    seq: int | None
+    at: int
+    code: str
+    text: str
+    detail: Mapping[str, Json]
+
+
+class Blobs(Protocol):
+    """Content-addressed bytes of one owner; small ones in Postgres, larger ones in files."""
+
+    async def put(self, data: bytes) -> str:
+        """Store and return the sha256 (hex). Idempotent."""
+
+    async def put_many(self, items: Sequence[bytes]) -> list[str]: ...
+
+    async def get(self, sha256: str) -> bytes:
+        """Raises LogCorrupt when it is missing or its bytes do not match its name."""
+
+    async def missing(self, sha256s: Sequence[str]) -> set[str]:
+        """Those of `sha256s` that are not stored."""
+
+
+class LogReader(Protocol):
+    """One session, read without a lease."""
+
+    session: uuid.UUID
+
+    async def info(self) -> SessionInfo: ...
+
+    async def summaries(self) -> list[StepSummary]:
+        """All steps in order, without payloads."""
+
+    def records(
+        self, start: int = 0, stop: int | None = None, *, outputs: bool = True
+    ) -> AsyncIterator[StepRecord]:
+        """Steps start ≤ seq < stop in order, fetched in pages (memory stays bounded)."""
+
+    async def notices(self) -> list[Notice]: ...
+
+    async def environment(self, digest: str) -> Mapping[str, Json]:
+        """The recorded spec of an environment."""
+
+    @property
+    def blobs(self) -> Blobs: ...
+
+
+class SessionLog(LogReader, Protocol):
+    """One session, held for writing: an advisory lock on this very connection, and an epoch.
+
+    Every write is durable when it returns. When the connection is lost every write raises
+    DatabaseUnavailable until `recover` has succeeded; when another process took the session,
+    LeaseLost, for good.
+    """
+
+    epoch: int
+    next_seq: int
+
+    async def append_step(self, new: NewStep) -> Step:
+        """Commit a step (one round trip). Raises DatabaseUnavailable, LeaseLost, TooLarge."""
+
+    async def append_outputs(
+        self, seq: int, entries: Sequence[OutputEntry], *, late: bool = False
+    ) -> None:
+        """Commit a batch of outputs of step `seq`, in order."""
+
+    async def record_outcome(
+        self, seq: int, new: NewOutcome, entries: Sequence[OutputEntry] = ()
+    ) -> Outcome:
+        """Commit the last outputs and the outcome together (one round trip)."""
+
+    async def note(self, notice: Notice) -> None: ...
+
+    async def record_environment(self, digest: str, spec: Mapping[str, Json]) -> None: ...
+
+    async def bind(self, key: str) -> None:
+        """Make `key` (a notebook, a kernel id) lead to this session from now on."""
+
+    async def recover(self) -> None:
+        """Reconnect with back-off, lock again and check that epoch and head are unchanged.
+
+        Resolves a write whose answer was lost: when the head is that very write, it counts as
+        stored. Returns when writes work again; raises LeaseLost. Cancellable.
+        """
+
+    async def close(self) -> None:
+        """Give the lease back."""

@@ -1,0 +1,1 @@
+"""Sandboxes: the backend contract, the frames spoken with the guest, and the backends."""

@@ -1,0 +1,176 @@
+"""The contract between the engine and whatever runs a sandbox.
+
+A backend starts an isolated container, hands over one duplex byte stream to the guest in it,
+and kills it. Everything else (the language kernel, files, limits) is asked of the guest over
+that stream (`connection.Guest`), so all backends behave alike; tests/conformance holds every
+backend to this page.
+
+Channels on the stream (`frames.Channel`):
+
+| channel        | parts                                                                       |
+|----------------|-----------------------------------------------------------------------------|
+| SHELL, CONTROL, STDIN | client, header, parent_header, metadata, content, *buffers (no signature) |
+| IOPUB          | topic, header, parent_header, metadata, content, *buffers (guest → host)     |
+| CALL           | id (4 bytes), JSON {"name", …arguments}, *data (host → guest)                |
+| ANSWER         | id (4 bytes), JSON {"ok": true, …} or {"ok": false, "error", "kind"}, *data  |
+| EVENT          | JSON {"event", …} (guest → host)                                            |
+
+Calls:
+
+| name           | arguments → answer                                                          |
+|----------------|-----------------------------------------------------------------------------|
+| ping           | {} → {}                                                                     |
+| interrupt      | {} → {}: SIGINT to the language kernel's group, or an interrupt_request      |
+| restart_kernel | {} → {kernel_info}: ends the interpreter and all its children, files stay    |
+| put            | {entries: [{path, type: file|dir|link, mode, target?, append?}]}, data: one a file → {} |
+| remove         | {paths} → {}                                                                |
+| get            | {path, offset, length} → {size, mode, type}, data                            |
+| tree           | {hashes: bool, limit, after?} → {entries: [{path, type, mode, size, mtime_ns, sha256?, target?}], more: bool} |
+| usage          | {} → {memory, processes, workspace}: bytes, count, bytes                     |
+
+Paths are relative to the workspace, separated by "/", names decoded with surrogateescape.
+The guest resolves them beneath the workspace (openat2 RESOLVE_BENEATH where the kernel has it).
+
+Events: {"event": "ready", "kernel_info": content of kernel_info_reply, "protocol": 1} once the
+language kernel answers, and again after restart_kernel; {"event": "died", "what": "signal" |
+"exit" | "memory", "signal"?, "code"?, "limit"?, "used"?} when the language kernel ended by
+itself. After "died" the host throws the sandbox away.
+
+**The host trusts nothing of this.** Lengths, channels, JSON and paths are checked on the host
+side; a violation ends the sandbox (ProtocolViolation).
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a sandbox may use. Sizes in bytes, times in seconds; 0 means no limit.
+
+    output: recorded and shown output of one step; message: one iopub message; request: one
+    request of a client; wall: run time of one step.
+    """
+
+    memory: int = 0
+    processes: int = 512
+    cpus: float = 0.0
+    wall: float = 0.0
+    workspace: int = 4 << 30
+    tmp: int = 1 << 30
+    open_files: int = 4096
+    output: int = 16 << 20
+    message: int = 8 << 20
+    request: int = 32 << 20
+
+
+@dataclass(frozen=True)
+class Mount:
+    """Host data shown read-only inside the sandbox."""
+
+    source: Path
+    target: str
+
+
+@dataclass(frozen=True)
+class LanguageKernel:
+    """A stock Jupyter kernel to run inside: its kernelspec, made absolute.
+
+    argv: as in kernel.json, with {connection_file} (and {resource_dir}) still in place;
+      argv[0] is an absolute path inside one of `prefixes`.
+    prefixes: host directories it needs, shown read-only at the same path.
+    """
+
+    name: str
+    language: str
+    argv: tuple[str, ...]
+    prefixes: tuple[Path, ...]
+    interrupt_mode: Literal["signal", "message"] = "signal"
+    env: Mapping[str, str] = field(default_factory=dict)
+    resource_dir: str = ""
+
+
+@dataclass(frozen=True)
+class SandboxSpec:
+    """Everything a backend needs to start one sandbox.
+
+    workspace: for the process backend, the host folder that *is* the workspace; isolating
+      backends ignore it and give a fresh empty tree at `/workspace`.
+    cwd: the notebook's cwd relative to the workspace ("" for its root).
+    variables: the only host variables that go in.
+    """
+
+    kernel: LanguageKernel
+    limits: Limits = Limits()
+    mounts: tuple[Mount, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    workspace: Path | None = None
+    cwd: str = ""
+
+
+@dataclass(frozen=True)
+class DeathCause:
+    """Why a sandbox or its language kernel ended.
+
+    what: "memory" (over its limit), "signal", "exit", "violation" (of the frame protocol),
+      "killed" (by us: shutdown, timeout), "vanished" (the stream closed, nothing known).
+    """
+
+    what: Literal["memory", "signal", "exit", "violation", "killed", "vanished"]
+    signal: int | None = None
+    code: int | None = None
+    limit: int | None = None
+    detail: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        found = {
+            "what": self.what,
+            "signal": self.signal,
+            "code": self.code,
+            "limit": self.limit,
+            "detail": self.detail or None,
+        }
+        return {key: value for key, value in found.items() if value is not None}
+
+
+class Container(Protocol):
+    """A started sandbox as its backend sees it.
+
+    stream: our end of the one duplex stream, connected, non-blocking.
+    pid: host process id of the outermost process (for `doctor`, tests and demos).
+    """
+
+    stream: socket.socket
+    pid: int
+
+    async def wait(self) -> DeathCause:
+        """Return when the container has ended and all its processes are gone."""
+
+    def memory_exceeded(self) -> int | None:
+        """The memory limit in bytes if the container was ever ended for passing it, else None."""
+
+    async def kill(self) -> None:
+        """End every process of it, now. Idempotent; returns when they are gone."""
+
+
+class Backend(Protocol):
+    """Starts sandboxes of one kind.
+
+    isolation: one sentence for people: what stands between the code and this machine.
+    isolated: False for the process backend only.
+    """
+
+    name: str
+    isolation: str
+    isolated: bool
+
+    def check(self) -> list[str]:
+        """What prevents this backend from working here, each with its mend; empty when it works."""
+
+    async def start(self, spec: SandboxSpec) -> Container:
+        """Start one. Raises SandboxError when it cannot; leaves nothing behind then."""
