@@ -1,0 +1,1 @@
+"""Reprise's Jupyter Server extension: ties a notebook to its session."""

@@ -1,0 +1,3 @@
+"""Names the fixture plugins."""
+
+pytest_plugins = ["tests.fixtures.postgres", "tests.fixtures.sandbox"]
