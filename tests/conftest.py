@@ -1,3 +1,17 @@
-"""Names the fixture plugins."""
+"""Loads the fixture plugins of tests/fixtures and chooses the hypothesis profile."""
 
-pytest_plugins = ["tests.fixtures.postgres", "tests.fixtures.sandbox"]
+import os
+from pathlib import Path
+
+from hypothesis import settings
+
+pytest_plugins = [
+    f"tests.fixtures.{path.stem}"
+    for path in sorted((Path(__file__).parent / "fixtures").glob("[!_]*.py"))
+]
+
+# No deadline: the machines that run this share their cores, so wall time says nothing.
+settings.register_profile("dev", deadline=None)
+# The same examples on every run: a failure in CI must be one that anybody can repeat.
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "dev")

@@ -1,0 +1,128 @@
+"""The `reprise` command: finds the command's module, runs it, and turns its end into an exit code.
+
+Exit codes: 0 fine; 1 the thing asked about is not so (a difference, a failed cell, a broken
+chain); 2 wrong use; 3 a part is unavailable. 130 and 141 are the shell's own for Ctrl-C and for
+a reader that went away.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn, Protocol, cast
+
+from reprise import __version__
+from reprise.commands.terminal import Terminal
+from reprise.errors import RepriseError, UsageError
+
+#: What people do, in the order in which they meet it. Each name is a module of
+#: `reprise.commands`, imported only when it is asked for: `reprise files` must not wait for
+#: what `reprise run` needs.
+COMMANDS: dict[str, str] = {
+    "demo": "see it work: a real notebook, killed twice, comes back",
+    "lab": "start JupyterLab with the Reprise kernel",
+    "doctor": "say what this machine can and cannot do, and what to do about it",
+    "sessions": "list your sessions",
+    "log": "show the steps of a session; --check recomputes its digests",
+    "run": "execute a notebook in a session and write the executed copy",
+    "verify": "replay a session in a fresh sandbox and compare with the record",
+    "files": "list the files of a session's workspace",
+    "get": "copy a file out of a session's workspace",
+    "reset": "start a session's interpreter and workspace afresh, keeping its history",
+    "kernelspec": "install the kernel; wrap another language's kernel",
+    "env": "data mounts and limits of your sandboxes",
+}
+
+_WHAT = "A Jupyter kernel whose state can always be played again."
+
+_NOTES = """\
+exit codes: 0 fine, 1 the thing asked about is not so, 2 wrong use, 3 a part is unavailable
+
+`reprise COMMAND --help` explains a command and gives examples.
+REPRISE_DEBUG=1 shows the full traceback of an error.
+"""
+
+
+class CommandModule(Protocol):
+    """What a module of `reprise.commands` named in COMMANDS offers."""
+
+    EXAMPLES: str
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the command's arguments."""
+
+    def run(self, args: argparse.Namespace, terminal: Terminal) -> int:
+        """Do it and return the exit code; raises RepriseError."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code. Entry point of the `reprise` script."""
+    terminal = Terminal(sys.stdout, sys.stderr)
+    try:
+        code = _dispatch(list(sys.argv[1:] if argv is None else argv), terminal)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader (`| head`) has what it wanted. Python would complain when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except KeyboardInterrupt:
+        terminal.status("")
+        terminal.warn("interrupted")
+        return 130
+    except RepriseError as error:
+        if os.environ.get("REPRISE_DEBUG"):
+            raise
+        terminal.error(str(error))
+        return error.exit_code
+    return code
+
+
+def _dispatch(argv: list[str], terminal: Terminal) -> int:
+    top = _top_parser()
+    if not argv:
+        top.print_help()
+        return 2
+    top.parse_args(argv[:1])
+    name, rest = argv[0], argv[1:]
+    module = cast(CommandModule, import_module(f"reprise.commands.{name}"))
+    parser = argparse.ArgumentParser(
+        prog=f"reprise {name}",
+        description=_sentence(COMMANDS[name]),
+        epilog="examples:\n" + module.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.arguments(parser)
+    return module.run(parser.parse_args(rest), terminal)
+
+
+def _top_parser() -> argparse.ArgumentParser:
+    width = max(map(len, COMMANDS))
+    listed = "\n".join(f"  {name:<{width}}  {text}" for name, text in COMMANDS.items())
+    parser = _TopParser(
+        prog="reprise",
+        usage="reprise COMMAND [ARGUMENTS]",
+        description=f"{_WHAT}\n\ncommands:\n{listed}",
+        epilog=_NOTES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"reprise {__version__}")
+    parser.add_argument("command", choices=list(COMMANDS), help=argparse.SUPPRESS)
+    return parser
+
+
+class _TopParser(argparse.ArgumentParser):
+    """Tells an unknown command in one line, with the near ones."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}. `reprise --help` lists all commands.")
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:] + "."
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The commands of `reprise`, one module each; `reprise.cli` lists and runs them."""
