@@ -1,0 +1,1 @@
+"""Files: manifests (pure), the notebook's folder on the host, transfer to and from sandboxes."""
