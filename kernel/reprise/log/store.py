@@ -55,6 +55,7 @@ class StepSummary:
     status: str | None
     duration_us: int
     tree: str | None  # of a restart step
+    execution_count: int | None = None  # the prompt number the client saw
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,604 @@
+"""One live session: its lease on the log, its sandbox, and the way back when either is lost.
+
+The router asks it for three things: `ready` (the sandbox stands at the head of the log),
+`accept` (a step is committed and may run) and `conclude` (its outcome is committed and may be
+told). Between those it keeps the notebook's folder in step and starts sandboxes anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from reprise.errors import (
+    DatabaseUnavailable,
+    GuestCallFailed,
+    LeaseLost,
+    RepriseError,
+    ResumeCancelled,
+    SandboxDied,
+)
+from reprise.failpoints import failpoint
+from reprise.log.model import (
+    NO_OUTPUTS,
+    SYSTEM,
+    USER,
+    Json,
+    NewOutcome,
+    NewStep,
+    OutputEntry,
+    Status,
+    Step,
+)
+from reprise.log.postgres import Log
+from reprise.log.store import Notice, SessionLog, StepSummary
+from reprise.replay.executor import Player, advance_prompt, died_on_replay
+from reprise.replay.link import KernelLink
+from reprise.replay.message import Message
+from reprise.replay.plan import Plan, plan
+from reprise.sandbox.connection import Guest
+from reprise.sandbox.contract import Backend, DeathCause, SandboxSpec
+from reprise.sandbox.environment import EnvironmentSpec
+from reprise.sandbox.frames import Channel
+from reprise.workspace.folder import HostFolder
+from reprise.workspace.sync import FolderSync
+from reprise.workspace.transfer import apply_upload, keep_tree
+
+log = logging.getLogger("reprise")
+
+#: A resume that the planner expects to take longer waits for the first cell (design, "Attaching").
+EAGER_RESUME_S = 30.0
+
+#: A step that keeps killing its sandbox on replay is left out after so many tries.
+TRIES_PER_STEP = 2
+
+#: How long a cell waits for a database that went away before it is told so, seconds.
+DATABASE_PATIENCE_S = 10.0
+
+
+def now_us() -> int:
+    """Microseconds since the epoch, UTC. For people; nothing is decided by it."""
+    return time.time_ns() // 1000
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a resume has come. `estimate_s`: what the planner expected it to take, seconds."""
+
+    done: int
+    total: int
+    estimate_s: float
+
+
+class Router(Protocol):
+    """What the engine needs of whoever speaks with the clients."""
+
+    def stray(self, message: Message, parent: str | None, topic: bytes) -> None: ...
+    def passed(self, channel: Channel, message: Message, parent: str) -> None: ...
+    def notice(self, notice: Notice) -> None: ...
+    def progress(self, progress: Progress | None) -> None: ...
+    async def ask_password(self, prompt: str) -> str | None: ...
+
+
+@dataclass(frozen=True)
+class SessionPlan:
+    """What a session is started with."""
+
+    backend: Backend
+    spec: SandboxSpec
+    environment: Callable[[], EnvironmentSpec]
+    folder: HostFolder | None
+    kernel: str
+
+
+class LiveSession:
+    """A session as long as this process holds it."""
+
+    def __init__(
+        self,
+        router: Router,
+        start: SessionPlan,
+        open_log: Callable[[], Awaitable[tuple[Log, uuid.UUID]]],
+        holder: Mapping[str, Json],
+        on_open: Callable[[SessionLog], Awaitable[None]],
+    ) -> None:
+        self._router = router
+        self._start = start
+        self._open_log = open_log
+        self._holder = holder
+        self._on_open = on_open
+        self._log: SessionLog | None = None
+        self._database: Log | None = None
+        self._environment: str | None = None
+        self._sync: FolderSync | None = None
+        self._link: KernelLink | None = None
+        self._launch: asyncio.Task[None] | None = None
+        self._resume: asyncio.Task[None] | None = None
+        self._recovery: asyncio.Task[None] | None = None
+        self._order = asyncio.Lock()
+        self._tries: dict[int, int] = {}
+        self._closing = False
+        self.live = False
+        self.prompt_offset = 0
+        self._abandoned: set[int] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._player: Player | None = None
+        self.subshells: set[str] = set()
+        self.last_seq: int | None = None
+
+    # beginnings -----------------------------------------------------------------------------
+
+    def launch(self) -> asyncio.Task[None]:
+        """Start a fresh sandbox in the background, unless one is on its way or alive."""
+        if self._launch is None or (
+            self._launch.done()
+            and (
+                self._launch.exception() is not None
+                or self._link is None
+                or self._link.cause is not None
+            )
+        ):
+            self._launch = asyncio.get_running_loop().create_task(self._launch_sandbox())
+        return self._launch
+
+    async def _launch_sandbox(self) -> None:
+        link = KernelLink(
+            stray=self._router.stray, passed=self._router.passed, gone=self._sandbox_gone
+        )
+        # The link is the session's only once the guest is there: nobody can send to it before.
+        link.attach(await Guest.start(self._start.backend, self._start.spec, link))
+        self._link = link
+
+    async def kernel_info(self) -> Mapping[str, Json]:
+        """The language kernel's kernel_info, as soon as it answers. Never waits for a resume."""
+        while True:
+            await asyncio.shield(self.launch())
+            link = self.link
+            try:
+                return await link.guest.ready()
+            except SandboxDied:
+                if link is self._link and link.cause is not None:
+                    raise
+
+    @property
+    def link(self) -> KernelLink:
+        if self._link is None:
+            raise SandboxDied("The sandbox has not started yet.")
+        return self._link
+
+    @property
+    def session(self) -> uuid.UUID | None:
+        return None if self._log is None else self._log.session
+
+    @property
+    def writer(self) -> SessionLog:
+        if self._log is None:
+            raise DatabaseUnavailable(
+                "The session's log is not open, so nothing was run. Run the cell again."
+            )
+        return self._log
+
+    async def open(self) -> SessionLog:
+        """Take the lease of the session. Raises DatabaseUnavailable, LeaseHeld, UsageError."""
+        if self._log is not None:
+            return self._log
+        if self._database is None:
+            self._database, self._id = await self._open_log()
+        opened = await self._database.acquire(self._id, self._holder)
+        environment = await asyncio.to_thread(self._start.environment)
+        self._environment = environment.digest
+        await opened.record_environment(environment.digest, environment.to_json())
+        if self._start.folder is not None:
+            self._sync = await FolderSync.begin(self._start.folder, opened)
+        self._log = opened
+        await self._on_open(opened)
+        return opened
+
+    # the way back ---------------------------------------------------------------------------
+
+    async def ready(self) -> None:
+        """Return when the sandbox stands at the head of the log.
+
+        Raises ResumeCancelled when an interrupt stopped it, or what prevents it.
+        """
+        while not self.live:
+            task = self.resume()
+            try:
+                await asyncio.shield(task)
+            except asyncio.CancelledError:
+                if task.cancelled():
+                    raise ResumeCancelled(
+                        "Bringing the session back was interrupted. Its log is whole; "
+                        "run a cell to go on."
+                    ) from None
+                raise
+
+    def resume(self) -> asyncio.Task[None]:
+        if self._resume is None or self._resume.done():
+            self._resume = asyncio.get_running_loop().create_task(self._bring_back())
+            self._resume.add_done_callback(_retrieve)
+        return self._resume
+
+    async def resume_eagerly(self) -> None:
+        """Start coming back at once when the plan says that it is quick (never raises)."""
+        if self._closing:
+            return
+        try:
+            opened = await self.open()
+            steps = await opened.summaries()
+            if plan(steps, live=None).estimate_s <= EAGER_RESUME_S:
+                self.resume()
+        except RepriseError as error:
+            # The next cell tries again and tells the person; here nobody listens yet.
+            log.warning("%s", error)
+
+    @property
+    def resuming(self) -> bool:
+        return self._resume is not None and not self._resume.done()
+
+    def cancel_resume(self) -> None:
+        if self._resume is not None:
+            self._resume.cancel()
+
+    async def _bring_back(self) -> None:
+        opened = await self._open_or_recover()
+        while True:
+            await asyncio.shield(self.launch())
+            link = self.link
+            await link.guest.ready()
+            steps = await opened.summaries()
+            chosen = self._leave_out(plan(steps, live=None))
+            started = time.monotonic()
+            try:
+                self.prompt_offset = await self._play(link, opened, chosen, steps)
+            except SandboxDied as error:
+                if self._closing:
+                    raise
+                await self._note_failed_try(error)
+                continue
+            except asyncio.CancelledError:
+                # In mid-step the state is neither here nor there: begin again from a fresh one.
+                await link.guest.kill()
+                raise
+            finally:
+                self._router.progress(None)
+            self.live = True
+            if chosen.run or chosen.start != "base":
+                await self._note_resumed(chosen, time.monotonic() - started)
+            return
+
+    async def _open_or_recover(self) -> SessionLog:
+        if self._log is None:
+            return await self.open()
+        if self._recovery is not None:
+            await asyncio.shield(self._recovery)
+        return self._log
+
+    async def _play(
+        self, link: KernelLink, opened: SessionLog, chosen: Plan, steps: list[StepSummary]
+    ) -> int:
+        total = len(chosen.run)
+        player = Player(
+            link, opened, self._start.spec.limits, ask_password=self._router.ask_password
+        )
+        self._player = player
+        done = 0
+        if total:
+            self._router.progress(Progress(0, total, chosen.estimate_s))
+        async for played in player.play(chosen, opened.next_seq):
+            done += 1
+            self._router.progress(Progress(done, total, chosen.estimate_s))
+            seq = played.record.step.seq
+            if played.problem is not None:
+                await self._say(seq, "not-replayed", f"Step {seq} was not replayed: {played.problem}.")
+            elif played.comparison is not None and played.comparison.verdict == "different":
+                await self._say(
+                    seq,
+                    "divergence",
+                    f"Step {seq} gave other output when it was replayed. The record keeps the "
+                    f"first one; `reprise verify {opened.session}` shows the difference.",
+                )
+        wanted = next_prompt(steps)
+        return await advance_prompt(link, wanted) if wanted > 1 else 0
+
+    def _leave_out(self, chosen: Plan) -> Plan:
+        hopeless = {seq for seq, tries in self._tries.items() if tries >= TRIES_PER_STEP}
+        return chosen.without(hopeless) if hopeless else chosen
+
+    async def _note_failed_try(self, error: SandboxDied) -> None:
+        seq = self._player.current if self._player is not None else None
+        key = -1 if seq is None else seq
+        self._tries[key] = self._tries.get(key, 0) + 1
+        if seq is None and self._tries[key] >= TRIES_PER_STEP:
+            raise SandboxDied(died_on_replay(seq, error), error.cause) from error
+        if self._tries[key] >= TRIES_PER_STEP:
+            await self._say(
+                seq,
+                "not-replayed",
+                f"Step {seq} ends its sandbox each time it is replayed ({error}). It is left "
+                "out; later steps that need it will fail.",
+            )
+
+    async def _note_resumed(self, chosen: Plan, took_s: float) -> None:
+        text = f"Back at step {self.writer.next_seq - 1} in {took_s:.1f} s."
+        told = [s for s in chosen.skipped if s.status in ("interrupted", "timeout")]
+        if told:
+            names = ", ".join(str(s.seq) for s in told[:20])
+            text += (
+                f" Left out, because a cut cannot be played again: interrupted step(s) {names}."
+                " Steps that need what they had done will fail."
+            )
+        await self._say(None, "resumed", text, {"seconds": round(took_s, 3)})
+
+    async def _say(
+        self, seq: int | None, code: str, text: str, detail: Mapping[str, Json] | None = None
+    ) -> None:
+        notice = Notice(seq, now_us(), code, text, detail or {})
+        self._router.notice(notice)
+        if self._log is not None:
+            try:
+                await self._log.note(notice)
+            except DatabaseUnavailable:
+                self._connection_lost()
+
+    def _sandbox_gone(self, cause: DeathCause) -> None:
+        self.live = False
+
+    # steps ----------------------------------------------------------------------------------
+
+    async def sync_folder(self) -> None:
+        """Bring what changed in the notebook's folder into the workspace, as an upload step."""
+        if self._sync is None:
+            return
+        change = await self._sync.changes(self.link.guest)
+        if change is None:
+            return
+        for code, text in change.notices:
+            await self._say(None, code, text)
+        if change.empty:
+            return
+        began = time.monotonic()
+        payload, blobs = await change.store(self.writer.blobs)
+        step = await self.accept(
+            NewStep("upload", payload, self.environment, now_us(), SYSTEM, blobs=blobs)
+        )
+        cause: dict[str, Json] | None = None
+        try:
+            await apply_upload(self.link.guest, payload, self.writer.blobs)
+        except GuestCallFailed as error:
+            cause = {"what": "upload", "detail": str(error)}
+            await self._say(step.seq, "upload-failed", f"A changed file was not copied in: {error}")
+        took = round((time.monotonic() - began) * 1e6)
+        status: Status = "ok" if cause is None else "error"
+        await self.conclude(step, NewOutcome(status, NO_OUTPUTS, now_us(), took, cause=cause))
+        self._sync.done(change)
+
+    async def restart_step(self, *, kept_s: float) -> None:
+        """Record a restart: the interpreter ends, the files stay as they are.
+
+        kept_s: seconds that keeping the workspace's tree may take; without a tree a resume
+        replays what came before the restart too.
+        """
+        opened = await self._open_or_recover()
+        if opened.next_seq == 0:
+            return
+        tree: str | None = None
+        if self.live:
+            try:
+                async with asyncio.timeout(kept_s):
+                    tree = await keep_tree(self.link.guest, opened.blobs)
+            except (TimeoutError, GuestCallFailed, SandboxDied) as error:
+                log.warning("The workspace's files were not kept at the restart: %r", error)
+        if tree is None:
+            await self._say(
+                None,
+                "tree-not-kept",
+                "The restart did not keep a copy of the workspace's files (too large, or out of "
+                "time): the steps before it will be played again to bring them back.",
+            )
+        step = await self.accept(
+            NewStep("restart", {"tree": tree, "emptied": False}, self.environment, now_us(), USER)
+        )
+        await self.conclude(step, NewOutcome("ok", NO_OUTPUTS, now_us()))
+
+    @property
+    def environment(self) -> str:
+        if self._environment is None:
+            raise DatabaseUnavailable("The session's log is not open, so nothing was run.")
+        return self._environment
+
+    async def accept(self, new: NewStep, send: Callable[[Step], None] | None = None) -> Step:
+        """Commit a step, then call `send` at once, so that acceptance order is run order.
+
+        Raises DatabaseUnavailable when the log cannot take it in time, LeaseLost; then `send`
+        was not called and nothing runs.
+        """
+        async with self._order:
+            failpoint("before-accept")
+            step = await self._append(new)
+            failpoint("accepted")
+            self.last_seq = step.seq
+            if send is not None:
+                send(step)
+                failpoint("sent")
+            return step
+
+    async def _append(self, new: NewStep) -> Step:
+        writer = self.writer
+        expected = writer.next_seq
+        try:
+            async with asyncio.timeout(DATABASE_PATIENCE_S):
+                while True:
+                    if self._recovery is not None:
+                        await asyncio.shield(self._recovery)
+                        writer = self.writer
+                    if writer.next_seq > expected:
+                        return await self._stored_step(expected)
+                    try:
+                        return await writer.append_step(new)
+                    except DatabaseUnavailable:
+                        self._connection_lost()
+        except TimeoutError:
+            self._abandoned.add(expected)
+            raise DatabaseUnavailable(
+                "Postgres cannot be reached, so this was not run: nothing runs that is not in the "
+                "log. The session is as before; the kernel keeps trying to connect. "
+                "Run it again when Postgres is back (`reprise doctor` says what is wrong)."
+            ) from None
+
+    async def _stored_step(self, seq: int) -> Step:
+        """A step whose answer got lost with the connection, but which is in the log."""
+        async for record in self.writer.records(seq, seq + 1, outputs=False):
+            return record.step
+        raise LeaseLost(f"Step {seq} is not in the log where it should be.")
+
+    async def show(self, step: Step, entries: list[OutputEntry], blobs: list[bytes]) -> bool:
+        """Commit a batch of outputs; False when the database is away (keep them, try again)."""
+        if self._recovery is not None:
+            return False
+        try:
+            if blobs:
+                await self.writer.blobs.put_many(blobs)
+            await self.writer.append_outputs(step.seq, entries)
+        except DatabaseUnavailable:
+            self._connection_lost()
+            return False
+        return True
+
+    async def show_late(self, seq: int, entries: list[OutputEntry]) -> None:
+        """Commit outputs that came after their step's idle; lost when the database is away."""
+        if self._log is None or self._recovery is not None:
+            return
+        try:
+            await self._log.append_outputs(seq, entries, late=True)
+        except DatabaseUnavailable:
+            self._connection_lost()
+
+    async def conclude(
+        self,
+        step: Step,
+        new: NewOutcome,
+        entries: list[OutputEntry] | None = None,
+        blobs: list[bytes] | None = None,
+    ) -> None:
+        """Commit an outcome, however long the database takes. Raises LeaseLost."""
+        failpoint("before-outcome")
+        told = False
+        while True:
+            if self._recovery is not None:
+                await asyncio.shield(self._recovery)
+                async for record in self.writer.records(step.seq, step.seq + 1, outputs=False):
+                    if record.outcome is not None:
+                        return
+            try:
+                if blobs:
+                    await self.writer.blobs.put_many(blobs)
+                await self.writer.record_outcome(step.seq, new, entries or [])
+            except DatabaseUnavailable:
+                self._connection_lost()
+                if not told:
+                    told = True
+                    self._router.notice(
+                        Notice(
+                            step.seq,
+                            now_us(),
+                            "database-away",
+                            f"Postgres went away while step {step.seq} ran. It has ended; its "
+                            "outcome is kept here and stored as soon as Postgres is back.",
+                            {},
+                        )
+                    )
+                continue
+            failpoint("outcome-recorded")
+            return
+
+    def rolled_back(self) -> None:
+        """The sandbox died in a step: start a fresh one and bring it to the step before."""
+        self.live = False
+        if not self._closing:
+            self.launch()
+            self._background(self.resume_eagerly())
+
+    # the database goes away -----------------------------------------------------------------
+
+    def _connection_lost(self) -> None:
+        if self._recovery is None:
+            self._recovery = asyncio.get_running_loop().create_task(self._recover())
+            self._recovery.add_done_callback(_retrieve)
+
+    async def _recover(self) -> None:
+        writer = self.writer
+        try:
+            await writer.recover()
+            for seq in sorted(self._abandoned):
+                if writer.next_seq > seq:
+                    await self._conclude_abandoned(writer, seq)
+            self._abandoned.clear()
+        except LeaseLost:
+            # Another process goes on with this session. What stands here is no longer its state.
+            self._log = None
+            self.live = False
+            if self._link is not None:
+                await self._link.guest.kill()
+            raise
+        finally:
+            self._recovery = None
+
+    async def _conclude_abandoned(self, writer: SessionLog, seq: int) -> None:
+        async for record in writer.records(seq, seq + 1, outputs=False):
+            if record.outcome is None:
+                await writer.record_outcome(
+                    seq,
+                    NewOutcome("lost", NO_OUTPUTS, now_us(), cause={"what": "never sent"}),
+                )
+
+    # the end --------------------------------------------------------------------------------
+
+    def _background(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def stop_sandbox(self) -> None:
+        """End the sandbox now (shutdown, a step over its time); its runs end as died."""
+        if self._link is not None and self._link.cause is None:
+            self._background(self._link.guest.kill())
+
+    def closing(self) -> None:
+        """No fresh sandbox from now on."""
+        self._closing = True
+
+    async def close(self) -> None:
+        """End the sandbox and give the lease back."""
+        self._closing = True
+        for task in (self._resume, self._recovery, self._launch, *self._tasks):
+            if task is not None and not task.done():
+                task.cancel()
+        if self._link is not None:
+            await self._link.guest.kill()
+        if self._log is not None:
+            await self._log.close()
+        if self._database is not None:
+            await self._database.close()
+
+
+def _retrieve(task: asyncio.Task[None]) -> None:
+    """A background task's error is told by whoever awaits it next; asyncio need not repeat it."""
+    if not task.cancelled():
+        task.exception()
+
+
+def next_prompt(steps: list[StepSummary]) -> int:
+    """The prompt number after the last one a client saw, counted from the last restart."""
+    last = 0
+    for step in steps:
+        if step.kind == "restart":
+            last = 0
+        elif step.execution_count is not None:
+            last = max(last, step.execution_count)
+    return last + 1

@@ -1,0 +1,329 @@
+"""Plays recorded steps on a fresh sandbox and compares what comes out with the record.
+
+Used by a live session that comes back and by `reprise verify` alike. It publishes nothing and
+writes nothing: the record is canonical.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from reprise.errors import GuestCallFailed, RepriseError, SandboxDied
+from reprise.log.model import Json, OutputEntry
+from reprise.log.store import LogReader, StepRecord
+from reprise.replay.compare import Comparison, compare
+from reprise.replay.link import KernelLink, Run, collect, reply_entry
+from reprise.replay.message import Message, make, request_from_payload
+from reprise.replay.plan import Plan
+from reprise.replay.recorder import OutputRecorder
+from reprise.sandbox.contract import Limits
+from reprise.sandbox.frames import Channel
+from reprise.workspace.transfer import apply_upload, clear_workspace, put_tree
+
+#: The identity under which a replay speaks to the language kernel.
+REPLAY_CLIENT = b"reprise-replay"
+
+#: Asks a person for a password that was never stored: prompt → answer, None when nobody can.
+AskPassword = Callable[[str], Awaitable[str | None]]
+
+
+@dataclass(frozen=True)
+class Played:
+    """What became of one recorded step on a replay.
+
+    comparison: None when the step shows nothing to compare (an upload, a restart).
+    problem: why it could not be run, in one sentence, or None.
+    """
+
+    record: StepRecord
+    comparison: Comparison | None = None
+    problem: str | None = None
+
+
+@dataclass
+class _Replayed:
+    """The audience of a replayed run: shows nobody anything, feeds the recorded inputs."""
+
+    link: KernelLink
+    inputs: list[str | None]
+    ask_password: AskPassword | None
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    missing_input: str | None = None
+
+    def show(self, message: Message, topic: bytes) -> None:
+        """A replay shows nothing twice."""
+
+    def ask(self, run: Run, message: Message) -> None:
+        prompt = str(message.content().get("prompt", ""))
+        if self.inputs:
+            recorded = self.inputs.pop(0)
+            if recorded is not None:
+                self.link.answer_input(run, recorded)
+                return
+            task = asyncio.get_running_loop().create_task(self._password(run, prompt))
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
+            return
+        self.missing_input = f"it asked for input ({prompt!r}) that the record does not hold"
+        self.link.answer_input(run, "")
+
+    async def _password(self, run: Run, prompt: str) -> None:
+        answer = None if self.ask_password is None else await self.ask_password(prompt)
+        if answer is None:
+            self.missing_input = f"it asked for a password ({prompt!r}), which is never stored"
+        if not run.finished.done():
+            self.link.answer_input(run, answer or "")
+
+
+@dataclass
+class _Playing:
+    record: StepRecord
+    run: Run
+    audience: _Replayed
+
+
+class Player:
+    """Plays steps of one session's log on one link, in the recorded partial order.
+
+    patience: seconds a step may take, given its recorded duration in seconds; None waits for ever.
+    """
+
+    def __init__(
+        self,
+        link: KernelLink,
+        reader: LogReader,
+        limits: Limits,
+        *,
+        ask_password: AskPassword | None = None,
+        patience: Callable[[float], float] | None = None,
+    ) -> None:
+        self._link = link
+        self._reader = reader
+        self._limits = limits
+        self._ask_password = ask_password
+        self._patience = patience
+        self._beside: list[_Playing] = []
+
+    async def play(self, plan: Plan, stop: int) -> AsyncIterator[Played]:
+        """Play the steps of `plan` (all before seq `stop`), yielding each as it ends.
+
+        Raises SandboxDied when the sandbox ends on the way; the step it died in is
+        `self.current`.
+        """
+        self.current: int | None = None
+        if plan.start == "tree" and plan.start_seq is not None:
+            await self._start_from_tree(plan.start_seq)
+        wanted = frozenset(plan.run)
+        if not wanted:
+            return
+        async for group in self._groups(min(wanted), stop, wanted):
+            async for played in self._play_group(group):
+                yield played
+        for playing in self._beside:
+            yield await self._end(playing)
+        self._beside.clear()
+
+    async def _start_from_tree(self, seq: int) -> None:
+        async for record in self._reader.records(seq, seq + 1, outputs=False):
+            tree = record.step.payload["tree"]
+            await put_tree(self._link.guest, self._reader.blobs, tree)
+            await restart_interpreter(self._link)
+
+    async def _groups(
+        self, start: int, stop: int, wanted: frozenset[int]
+    ) -> AsyncIterator[list[StepRecord]]:
+        """Each main step with the beside steps that were accepted while it ran."""
+        group: list[StepRecord] = []
+        async for record in self._reader.records(start, stop):
+            if record.step.seq not in wanted:
+                continue
+            during = record.step.new.during
+            if during is not None and group and during.seq == group[0].step.seq:
+                group.append(record)
+                continue
+            if group:
+                yield group
+            group = [record]
+        if group:
+            yield group
+
+    async def _play_group(self, group: list[StepRecord]) -> AsyncIterator[Played]:
+        first, beside = group[0], group[1:]
+        self.current = first.step.seq
+        # A beside step that had ended before this one was accepted has to end first again.
+        for playing in [p for p in self._beside if _ended_before(p.record, first)]:
+            self._beside.remove(playing)
+            yield await self._end(playing)
+        if first.step.kind not in ("cell", "comm"):
+            yield await self._play_call(first)
+            return
+        main = await self._begin(first)
+        for record in beside:
+            during = record.step.new.during
+            if during is not None:
+                await _outputs_reached(main.run, during.outputs)
+            self._beside.append(await self._begin(record))
+        if first.step.new.during is not None or _is_beside(first):
+            self._beside.append(main)
+            return
+        yield await self._end(main)
+
+    async def _begin(self, record: StepRecord) -> _Playing:
+        blobs = [await self._reader.blobs.get(sha) for sha in record.step.new.blobs]
+        request = request_from_payload(record.step.payload, blobs)
+        if request.subshell_id is not None:
+            await ensure_subshell(self._link, request.subshell_id)
+        inputs = [] if record.outcome is None else list(record.outcome.new.inputs)
+        audience = _Replayed(self._link, inputs, self._ask_password)
+        run = Run(
+            request,
+            REPLAY_CLIENT,
+            OutputRecorder(self._limits.output),
+            audience,
+            expects_reply=record.step.kind == "cell",
+        )
+        self._link.start(run)
+        return _Playing(record, run, audience)
+
+    async def _end(self, playing: _Playing) -> Played:
+        record, run = playing.record, playing.run
+        self.current = record.step.seq
+        try:
+            await asyncio.wait_for(asyncio.shield(run.finished), self._time_for(record))
+        except TimeoutError:
+            if run.expects_reply:
+                return Played(record, problem="it did not end in many times its recorded time")
+        finally:
+            self._link.end(run)
+        replayed = collect(run.recorder.take(), reply_entry(run) if run.expects_reply else None)
+        recorded = record.outputs
+        self._link.ids.learn(recorded, replayed)
+        return Played(record, compare(recorded, replayed), playing.audience.missing_input)
+
+    def _time_for(self, record: StepRecord) -> float | None:
+        if record.step.kind == "comm":
+            # A comm handled while a cell awaits publishes no status of its own (ipykernel 7.4).
+            return COMM_PATIENCE
+        if self._patience is None or record.outcome is None:
+            return None
+        return self._patience(record.outcome.new.duration_us / 1e6)
+
+    async def _play_call(self, record: StepRecord) -> Played:
+        payload = record.step.payload
+        try:
+            if record.step.kind == "upload":
+                await apply_upload(self._link.guest, payload, self._reader.blobs)
+            elif record.step.kind == "restart":
+                if payload.get("emptied"):
+                    await clear_workspace(self._link.guest)
+                await restart_interpreter(self._link)
+            else:
+                return Played(record, problem=f"this version cannot play a {record.step.kind} step")
+        except GuestCallFailed as error:
+            return Played(record, problem=str(error))
+        return Played(record)
+
+
+#: Seconds to wait for the idle of a comm message that may never publish one.
+COMM_PATIENCE = 1.0
+
+
+def _is_beside(record: StepRecord) -> bool:
+    return bool(record.step.payload.get("header", {}).get("subshell_id"))
+
+
+def _ended_before(record: StepRecord, other: StepRecord) -> bool:
+    return record.outcome is not None and record.outcome.event < other.step.event
+
+
+async def _outputs_reached(run: Run, outputs: int) -> None:
+    """Wait until a run has shown as much as it had when the step beside it was accepted."""
+    while run.recorder.count < outputs and not run.finished.done():
+        await asyncio.sleep(0.005)
+
+
+async def request_reply(link: KernelLink, message: Message, channel: Channel) -> dict[str, Json]:
+    """Send one request outside the log and return its reply's content. Raises SandboxDied."""
+    run = Run(message, REPLAY_CLIENT, OutputRecorder(1 << 20), _Replayed(link, [], None))
+    run.channel = channel
+    link.start(run)
+    try:
+        await run.finished
+    finally:
+        link.end(run)
+    return run.reply_content
+
+
+async def ensure_subshell(link: KernelLink, recorded: str) -> None:
+    """Make sure that the subshell a request names lives in this language kernel."""
+    if recorded in link.subshells:
+        return
+    content = await request_reply(link, make("create_subshell_request", {}), Channel.CONTROL)
+    created = content.get("subshell_id")
+    if not isinstance(created, str):
+        raise RepriseError("The language kernel did not create the subshell of a recorded step.")
+    link.subshells.add(recorded)
+    link.ids.add(recorded, created)
+
+
+async def restart_interpreter(link: KernelLink) -> None:
+    """A clean interpreter on the same files: comms and subshells of the old one are gone."""
+    link.forget()
+    await link.guest.call("restart_kernel")
+    await link.guest.ready()
+
+
+#: Moves IPython's prompt number on past steps that are not played again, so that In, Out and
+#: the number on the page agree. Runs silently: no history, no prompt number of its own.
+_ADVANCE = """
+get_ipython().history_manager.input_hist_parsed.extend([""] * {missing})
+get_ipython().history_manager.input_hist_raw.extend([""] * {missing})
+get_ipython().execution_count += {missing}
+"""
+
+
+async def advance_prompt(link: KernelLink, next_prompt: int) -> int:
+    """Make the language kernel's next prompt number `next_prompt`.
+
+    Returns what still has to be added to its numbers (0 when the kernel itself was moved, as
+    IPython can be; other kernels keep counting from their own).
+    """
+    info: Mapping[str, Json] = link.guest.kernel_info or {}
+    probe = await request_reply(link, _silent(""), Channel.SHELL)
+    count = probe.get("execution_count")
+    if not isinstance(count, int):
+        return 0
+    if info.get("implementation") == "ipython":
+        # ipykernel answers a silent request with the number of the last prompt.
+        missing = next_prompt - 1 - count
+        if missing <= 0:
+            return 0
+        done = await request_reply(link, _silent(_ADVANCE.format(missing=missing)), Channel.SHELL)
+        return 0 if done.get("status") == "ok" else missing
+    return max(0, next_prompt - 1 - count)
+
+
+def _silent(code: str) -> Message:
+    return make(
+        "execute_request",
+        {
+            "code": code,
+            "silent": True,
+            "store_history": False,
+            "user_expressions": {},
+            "allow_stdin": False,
+            "stop_on_error": False,
+        },
+    )
+
+
+def entries_text(entries: Iterable[OutputEntry]) -> str:
+    """The plain text of what entries show, for messages and tests."""
+    return "".join(str(entry.content.get("text", "")) for entry in entries)
+
+
+def died_on_replay(seq: int | None, error: SandboxDied) -> str:
+    where = "" if seq is None else f" at step {seq}"
+    return f"The sandbox died while the session was being brought back{where}: {error}"

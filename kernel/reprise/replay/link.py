@@ -1,0 +1,247 @@
+"""The link to one language kernel: follows each request from send to reply and idle.
+
+It is the one reader of what a guest says in Jupyter's channels, live and on replay alike, and
+trusts none of it: a message must belong to a request that was sent, one reply a request, one
+idle a request; what is malformed is dropped and told once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from reprise.errors import SandboxDied
+from reprise.log.model import Json, OutputEntry
+from reprise.replay.identity import IdMap
+from reprise.replay.message import (
+    UNRECORDED,
+    Malformed,
+    Message,
+    make,
+    output_entry,
+    parse_object,
+)
+from reprise.replay.recorder import OutputRecorder
+from reprise.sandbox.connection import Guest
+from reprise.sandbox.contract import DeathCause
+from reprise.sandbox.frames import Channel
+
+log = logging.getLogger("reprise")
+
+
+class Audience(Protocol):
+    """Who sees what a run shows: the router's clients, or nobody on a replay."""
+
+    def show(self, message: Message, topic: bytes) -> None:
+        """An iopub message, in order."""
+
+    def ask(self, run: Run, message: Message) -> None:
+        """An input_request; answer with `KernelLink.answer_input`."""
+
+
+@dataclass(eq=False)
+class Run:
+    """One request on its way through the language kernel.
+
+    finished: resolves when the reply and the idle are here; raises SandboxDied.
+    blobs: bytes of message buffers that the recorded entries name, not stored yet.
+    inputs: replies to input_request so far, None for a password.
+    """
+
+    request: Message
+    client: bytes
+    recorder: OutputRecorder
+    audience: Audience
+    expects_reply: bool = True
+    channel: Channel = Channel.SHELL
+    reply: Message | None = None
+    reply_content: dict[str, Json] = field(default_factory=dict)
+    idle: Message | None = None
+    idle_topic: bytes = b""
+    asking_password: bool = False
+    inputs: list[str | None] = field(default_factory=list)
+    blobs: list[bytes] = field(default_factory=list)
+    finished: asyncio.Future[None] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+
+    def finish(self) -> None:
+        if not self.finished.done():
+            self.finished.set_result(None)
+
+
+class KernelLink:
+    """Implements `reprise.sandbox.connection.GuestListener`.
+
+    stray: called with every iopub message whose run is over or unknown (output that threads
+      send late, messages of passed requests), in order.
+    passed: called with every reply that belongs to no run: (channel, message).
+    gone: called once when the language kernel or its sandbox is gone.
+    """
+
+    def __init__(
+        self,
+        *,
+        stray: Callable[[Message, str | None, bytes], None],
+        passed: Callable[[Channel, Message, str], None],
+        gone: Callable[[DeathCause], None],
+    ) -> None:
+        self.ids = IdMap()
+        self.runs: dict[str, Run] = {}
+        #: subshells of this language kernel, by the ids that clients and the log know
+        self.subshells: set[str] = set()
+        self.cause: DeathCause | None = None
+        self._guest: Guest | None = None
+        self._stray = stray
+        self._passed = passed
+        self._gone = gone
+        self._told_malformed = False
+
+    @property
+    def guest(self) -> Guest:
+        if self._guest is None:
+            raise SandboxDied("The sandbox has not been started yet.")
+        return self._guest
+
+    def attach(self, guest: Guest) -> None:
+        self._guest = guest
+
+    def forget(self) -> None:
+        """The interpreter starts anew: ids and subshells of the old one mean nothing now."""
+        self.ids = IdMap()
+        self.subshells.clear()
+
+    # what we send ---------------------------------------------------------------------------
+
+    def start(self, run: Run) -> None:
+        """Send a run's request. Raises SandboxDied when there is nobody to send it to."""
+        self._check_alive()
+        self.runs[run.request.msg_id] = run
+        self.send(run.channel, run.client, run.request)
+
+    def send(self, channel: Channel, client: bytes, message: Message) -> None:
+        """Send any message to the language kernel, recorded ids replaced by the living ones."""
+        self._check_alive()
+        frames = message.frames()
+        if self.ids:
+            # Buffers are opaque; ids stand in the JSON frames only.
+            frames[:4] = [self.ids.to_kernel(frame) for frame in frames[:4]]
+        self.guest.send(channel, [client, *frames])
+
+    def answer_input(self, run: Run, value: str, reply: Message | None = None) -> None:
+        """Give the language kernel the answer to its input_request and remember it."""
+        run.inputs.append(None if run.asking_password else value)
+        if reply is None:
+            reply = make("input_reply", {"value": value, "status": "ok"})
+        self.send(Channel.STDIN, run.client, reply)
+
+    def end(self, run: Run) -> None:
+        """Forget a run: from now on its output is late."""
+        self.runs.pop(run.request.msg_id, None)
+
+    def _check_alive(self) -> None:
+        if self.cause is not None:
+            raise SandboxDied("The sandbox has ended.", self.cause)
+
+    # what we hear (GuestListener) -----------------------------------------------------------
+
+    def message(self, channel: Channel, parts: list[bytes]) -> None:
+        prefix, frames = parts[0], parts[1:]
+        if self.ids:
+            frames[:4] = [self.ids.to_client(frame) for frame in frames[:4]]
+        try:
+            message = Message.from_frames(frames)
+            parent = message.parent_id()
+            if channel is Channel.IOPUB:
+                self._iopub(message, parent, prefix)
+            elif channel is Channel.STDIN:
+                self._stdin(message, parent)
+            else:
+                self._reply(channel, message, parent)
+        except Malformed as error:
+            if not self._told_malformed:
+                self._told_malformed = True
+                log.warning("A message from the sandbox was dropped: %s.", error)
+
+    def died(self, cause: DeathCause) -> None:
+        if self.cause is not None:
+            return
+        self.cause = cause
+        runs, self.runs = self.runs, {}
+        for run in runs.values():
+            if not run.finished.done():
+                run.finished.set_exception(SandboxDied("The sandbox died.", cause))
+                run.finished.exception()  # retrieved: a run nobody awaits is no error
+        self._gone(cause)
+
+    def _iopub(self, message: Message, parent: str | None, topic: bytes) -> None:
+        run = self.runs.get(parent) if parent is not None else None
+        if run is None:
+            self._stray(message, parent, topic)
+            return
+        if message.msg_type == "status":
+            state = message.content().get("execution_state")
+            if state != "idle":
+                run.audience.show(message, topic)
+            elif run.idle is None:
+                run.idle, run.idle_topic = message, topic
+                self._maybe_finish(run)
+            return
+        if message.msg_type in UNRECORDED:
+            run.audience.show(message, topic)
+            return
+        entry = output_entry(message)
+        shown = run.recorder.add(entry)
+        if shown == (entry,):
+            run.blobs.extend(message.buffers)
+            run.audience.show(message, topic)
+            return
+        for other in shown:
+            run.audience.show(entry_message(other, message.raw_parent), topic)
+
+    def _reply(self, channel: Channel, message: Message, parent: str | None) -> None:
+        run = self.runs.get(parent) if parent is not None else None
+        if run is None or channel is not run.channel:
+            if parent is not None:
+                self._passed(channel, message, parent)
+            return
+        if run.expects_reply and run.reply is None:
+            run.reply_content = message.content()
+            run.reply = message
+            self._maybe_finish(run)
+
+    def _stdin(self, message: Message, parent: str | None) -> None:
+        run = self.runs.get(parent) if parent is not None else None
+        if run is None or message.msg_type != "input_request":
+            return
+        content = message.content()
+        run.asking_password = bool(content.get("password"))
+        run.recorder.add(OutputEntry("input_request", content))
+        run.audience.ask(run, message)
+
+    def _maybe_finish(self, run: Run) -> None:
+        if run.idle is not None and (run.reply is not None or not run.expects_reply):
+            run.finish()
+
+
+def entry_message(entry: OutputEntry, parent: bytes) -> Message:
+    """A recorded entry as a message again (for a trimmed or marked output)."""
+    return make(entry.type, entry.content, parent=parent, metadata=entry.metadata)
+
+
+def reply_entry(run: Run) -> OutputEntry | None:
+    """The execute_reply as the last entry of a step's record."""
+    if run.reply is None:
+        return None
+    metadata = parse_object(run.reply.raw_metadata, "metadata")
+    # When a request was started is a time of day; it says nothing of the state.
+    metadata.pop("started", None)
+    metadata.pop("engine", None)
+    return OutputEntry(run.reply.msg_type, run.reply_content, metadata)
+
+
+def collect(entries: Sequence[OutputEntry], more: OutputEntry | None) -> list[OutputEntry]:
+    return [*entries, *([] if more is None else [more])]
