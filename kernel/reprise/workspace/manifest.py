@@ -116,6 +116,10 @@ class Entry:
             path, type_, mode, size, None if link else content, content if link else None
         )
 
+    def containing(self, data: bytes) -> Entry:
+        """The file with this content: an entry that follows the bytes that were really read."""
+        return replace(self, size=len(data), sha256=hashlib.sha256(data).hexdigest())
+
     def same(self, other: Entry | None) -> bool:
         """Whether both are the same content to a program (the executable bit counts, others don't).
 
@@ -385,18 +389,15 @@ def merge(base: Manifest, host: Manifest, workspace: Mapping[str, Entry] | Manif
 
 
 def asked(base: Manifest, host: Manifest) -> tuple[tuple[str, ...], bool]:
-    """The paths whose state in the workspace `merge` needs, and whether it needs those beneath too.
+    """The paths whose state in the workspace `merge` needs, and whether it needs all others too.
 
-    The second is true when the host removed or replaced a directory: what else the workspace
-    holds in there must be known.
+    The second is true when the host removed or replaced a directory (what else the workspace
+    holds in there must be known), or a link (only a listing tells where a link leads).
     """
     change = difference(base, host)
     paths = {entry.path for entry in change.put} | set(change.removed)
     paths.update(parent for entry in change.put for parent in parents(entry.path))
-    beneath = any(base.by_path[path].type == "dir" for path in change.removed)
-    return tuple(sorted(paths, key=path_bytes)), beneath
-
-
-def with_content(entry: Entry, size: int, sha256: str) -> Entry:
-    """The entry, naming the bytes that were really read."""
-    return replace(entry, size=size, sha256=sha256)
+    touched = [base.by_path[path] for path in paths if path in base.by_path]
+    removed = set(change.removed)
+    whole = any(e.type == "link" or (e.type == "dir" and e.path in removed) for e in touched)
+    return tuple(sorted(paths, key=path_bytes)), whole

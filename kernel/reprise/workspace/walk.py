@@ -23,7 +23,16 @@ from reprise.workspace.manifest import MAX_PATH, EntryType, path_bytes, path_tex
 VERSION_CONTROL = frozenset({b".git", b".hg", b".svn", b".bzr", b".jj", b"CVS"})
 #: Environments: the sandbox has its own; these hold paths of this machine.
 ENVIRONMENTS = frozenset(
-    {b"node_modules", b".venv", b"__pypackages__", b".pixi", b".tox", b".nox", b".conda"}
+    {
+        b"node_modules",
+        b".venv",
+        b"__pypackages__",
+        b".pixi",
+        b".tox",
+        b".nox",
+        b".conda",
+        b".reprise",
+    }
 )
 #: A directory that holds one of these is an environment whatever its name is.
 ENVIRONMENT_MARKS = (b"pyvenv.cfg", b"conda-meta")
