@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import unicodedata
 from collections.abc import Sequence
@@ -19,6 +20,8 @@ _CODES: dict[Colour, str] = {
     "dim": "2",
     "bold": "1",
 }
+
+_OURS = re.compile("(\x1b\\[(?:0|" + "|".join(_CODES.values()) + ")m)")
 
 
 @dataclass
@@ -38,6 +41,11 @@ class Terminal:
         """The result as JSON, for programs; NaN and Infinity are refused, not invented."""
         self._clear()
         self.out.write(json.dumps(value, indent=2, allow_nan=False, sort_keys=False) + "\n")
+
+    def piece(self, text: str) -> None:
+        """Part of a result that is written as it comes; the caller ends its lines."""
+        self._clear()
+        self.out.write(text)
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Columns aligned left; the last one is cut at the terminal's width, if there is one."""
@@ -99,28 +107,22 @@ def printable(text: str) -> str:
     """`text` without control characters that could drive the terminal of whoever reads it.
 
     Code in a sandbox chooses names and outputs; an escape sequence in one must not retitle the
-    window, hide a line or answer a prompt. Our own colours (SGR sequences) pass.
+    window, hide a line or answer a prompt. The few colours that `paint` uses pass.
     """
-    return "".join(_printable_pieces(text))
+    if text.isprintable():
+        return text
+    return "".join(
+        piece if number % 2 else _escaped(piece) for number, piece in enumerate(_OURS.split(text))
+    )
 
 
-def _printable_pieces(text: str) -> list[str]:
-    pieces: list[str] = []
-    i = 0
-    while i < len(text):
-        char = text[i]
-        if char == "\x1b":
-            end = text.find("m", i, i + 8)
-            if end > 0 and text[i + 1] == "[" and text[i + 2 : end].replace(";", "").isdigit():
-                pieces.append(text[i : end + 1])
-                i = end + 1
-                continue
-        if char in "\n\t" or (unicodedata.category(char) not in {"Cc", "Cf", "Cs"}):
-            pieces.append(char)
-        else:
-            pieces.append(char.encode("unicode_escape").decode("ascii"))
-        i += 1
-    return pieces
+def _escaped(text: str) -> str:
+    return "".join(
+        char
+        if char in "\n\t" or unicodedata.category(char) not in {"Cc", "Cf", "Cs"}
+        else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )
 
 
 def _one_line(text: str) -> str:

@@ -1,0 +1,206 @@
+"""`reprise log`: the steps of a session, and whether its record is whole."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from collections.abc import Mapping
+
+from reprise.commands.opened import add_session, find_session, iso, opened_log, seconds, when
+from reprise.commands.terminal import Colour, Terminal
+from reprise.log.model import Json, Status
+from reprise.log.postgres import Log
+from reprise.log.reader import Reader
+from reprise.log.store import Notice, StepRecord
+
+EXAMPLES = """\
+  reprise log 3f2a                    all steps of the session whose id begins so
+  reprise log analysis.ipynb --last 20
+  reprise log 3f2a --json | jq '.steps[] | select(.outcome != "ok")'
+  reprise log 3f2a --check            recompute every digest; exit 1 names the first bad step
+"""
+
+_COLOURS: dict[Status, Colour] = {
+    "ok": "green",
+    "error": "red",
+    "interrupted": "yellow",
+    "timeout": "yellow",
+    "died": "red",
+    "lost": "red",
+}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_session(parser)
+    parser.add_argument("--last", type=int, metavar="N", help="only the last N steps")
+    parser.add_argument("--outputs", action="store_true", help="with --json: what each step showed")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="recompute digests, chain and hashes of outputs, and read every blob",
+    )
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(args: argparse.Namespace, terminal: Terminal) -> int:
+    return asyncio.run(_run(args, terminal))
+
+
+async def _run(args: argparse.Namespace, terminal: Terminal) -> int:
+    async with opened_log(terminal) as log:
+        session = await find_session(log, args.session)
+        reader = await log.reader(session)
+        if args.check:
+            return await _check(log, reader, args, terminal)
+        steps = (await reader.info()).steps
+        start = 0 if args.last is None else max(0, steps - max(args.last, 0))
+        if args.json:
+            await _as_json(reader, start, args.outputs, terminal)
+        else:
+            await _as_table(reader, start, terminal)
+    return 0
+
+
+async def _check(log: Log, reader: Reader, args: argparse.Namespace, terminal: Terminal) -> int:
+    terminal.status("checking every digest …")
+    report = await log.check(reader.session, blobs=True)
+    if args.json:
+        terminal.json(
+            {
+                "session": str(reader.session),
+                "whole": report.ok,
+                "steps": report.steps,
+                "chain": report.chain.hex(),
+                "problem": report.problem,
+                "bad_step": report.seq,
+            }
+        )
+    elif report.ok:
+        terminal.line(f"whole: {report.steps} steps, chain {report.chain.hex()}")
+    else:
+        terminal.line(terminal.paint("not whole: ", "red") + str(report.problem))
+    return 0 if report.ok else 1
+
+
+async def _as_table(reader: Reader, start: int, terminal: Terminal) -> None:
+    """Rows are written as they are read, so a long log needs no memory and starts at once."""
+    info = await reader.info()
+    terminal.line(
+        f"session {reader.session}   kernel {info.kernel}   {info.notebook or ''}".rstrip()
+    )
+    terminal.line(
+        terminal.paint(
+            f"{'step':>6}  {'accepted':19}  {'kind':7}  {'by':6}  {'outcome':11}  "
+            f"{'took':>10}  what",
+            "bold",
+        )
+    )
+    notices = await _notices_by_step(reader)
+    async for record in reader.records(start, outputs=False):
+        outcome = record.outcome
+        status = "running" if outcome is None else outcome.status
+        painted = f"{status:11}"
+        if outcome is not None:
+            painted = terminal.paint(painted, _COLOURS[outcome.status])
+        took = "" if outcome is None else seconds(outcome.new.duration_us)
+        new = record.step.new
+        terminal.line(
+            f"{record.step.seq:>6}  {when(new.at)}  {new.kind:7}  {new.actor.kind:6}  "
+            f"{painted}  {took:>10}  {what(record)}"
+        )
+        for notice in notices.get(record.step.seq, ()):
+            terminal.line(f"{'':>6}  {terminal.paint(notice.text, 'dim')}")
+    for notice in notices.get(None, ()):
+        terminal.line(f"{when(notice.at):>27}  {notice.text}")
+
+
+async def _notices_by_step(reader: Reader) -> dict[int | None, list[Notice]]:
+    found: dict[int | None, list[Notice]] = {}
+    for notice in await reader.notices():
+        found.setdefault(notice.seq, []).append(notice)
+    return found
+
+
+async def _as_json(reader: Reader, start: int, outputs: bool, terminal: Terminal) -> None:
+    info = await reader.info()
+    head = {
+        "session": str(reader.session),
+        "owner": info.owner,
+        "notebook": info.notebook,
+        "kernel": info.kernel,
+        "environment": info.environment,
+    }
+    terminal.piece(json.dumps(head, indent=2)[:-2] + ',\n  "steps": [')
+    between = "\n    "
+    async for record in reader.records(start, outputs=outputs):
+        terminal.piece(between + json.dumps(step_json(record, outputs), allow_nan=False))
+        between = ",\n    "
+    notices = [
+        {
+            "seq": notice.seq,
+            "at": iso(notice.at),
+            "code": notice.code,
+            "text": notice.text,
+            "detail": dict(notice.detail),
+        }
+        for notice in await reader.notices()
+    ]
+    terminal.piece('\n  ],\n  "notices": ' + json.dumps(notices) + "\n}\n")
+
+
+def step_json(record: StepRecord, outputs: bool) -> dict[str, Json]:
+    """A step for programs."""
+    new, outcome = record.step.new, record.outcome
+    body: dict[str, Json] = {
+        "seq": record.step.seq,
+        "kind": new.kind,
+        "actor": new.actor.to_json(),
+        "at": iso(new.at),
+        "payload": dict(new.payload),
+        "blobs": list(new.blobs),
+        "environment": new.environment,
+        "during": None if new.during is None else new.during.seq,
+        "digest": record.step.digest.hex(),
+        "outcome": None if outcome is None else outcome.status,
+        "cause": None if outcome is None or outcome.new.cause is None else dict(outcome.new.cause),
+        "execution_count": None if outcome is None else outcome.new.execution_count,
+        "duration_s": None if outcome is None else outcome.new.duration_us / 1e6,
+        "outputs_sha256": None if outcome is None else outcome.new.outputs,
+        "chain": None if outcome is None else outcome.chain.hex(),
+    }
+    if outputs:
+        body["outputs"] = [entry.to_json() for entry in record.outputs]
+        body["late_outputs"] = [entry.to_json() for entry in record.late]
+    return body
+
+
+def what(record: StepRecord) -> str:
+    """What a step was, in one line: the first line of a cell, the number of files, …"""
+    payload = record.step.payload
+    kind = record.step.kind
+    if kind == "cell":
+        return _first_line(str(_mapping(payload.get("content")).get("code", "")))
+    if kind == "comm":
+        header, content = _mapping(payload.get("header")), _mapping(payload.get("content"))
+        target = content.get("target_name") or content.get("comm_id") or ""
+        return f"{header.get('msg_type', 'comm')} {target}".rstrip()
+    if kind == "upload":
+        entries, removed = payload.get("entries") or [], payload.get("removed") or []
+        text = f"{len(entries)} files and folders"
+        return f"{text}, {len(removed)} removed" if removed else text
+    if kind == "restart":
+        return "workspace emptied" if payload.get("emptied") else "files kept"
+    return _first_line(str(payload.get("command") or payload.get("name") or ""))
+
+
+def _mapping(value: Json) -> Mapping[str, Json]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _first_line(code: str) -> str:
+    lines = [line for line in code.splitlines() if line.strip()]
+    if not lines:
+        return "(empty)"
+    more = f"  (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
+    return lines[0].strip()[:100] + more
