@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 
-from reprise.log.model import Json
+from reprise.log.model import REPLAYED, Json
 from reprise.log.store import Blobs, LogReader
 from reprise.sandbox.connection import Guest
 from reprise.workspace.folder import HostFolder, Scan
@@ -124,10 +124,14 @@ class FolderSync:
         """Begin from what the session's upload steps have brought in so far."""
         base = Manifest()
         for summary in await log.summaries():
-            if summary.kind != "upload":
+            if summary.kind not in ("upload", "restart") or summary.status not in REPLAYED:
                 continue
             async for record in log.records(summary.seq, summary.seq + 1, outputs=False):
-                base = uploaded(base, record.step.payload)
+                payload = record.step.payload
+                if summary.kind == "upload":
+                    base = uploaded(base, payload)
+                elif payload.get("emptied"):
+                    base = Manifest()
         return cls(folder, base)
 
     async def changes(self, guest: Guest) -> FolderChange | None:

@@ -78,7 +78,9 @@ async def send_entries(guest: Guest, entries: Iterable[Entry], read_blob: ReadBl
                 f"The file {entry.path!r} should be {entry.size} bytes; its blob holds "
                 f"{len(content)}."
             )
-        described = {"path": entry.path, "type": "file", "mode": entry.mode}
+        # Pieces after the first are written by opening the file again.
+        mode = entry.mode if len(content) <= BATCH else entry.mode | 0o200
+        described = {"path": entry.path, "type": "file", "mode": mode}
         pieces = [content[at : at + BATCH] for at in range(0, len(content), BATCH)] or [b""]
         for number, piece in enumerate(pieces):
             if batch and (size + len(piece) > BATCH or len(batch) >= BATCH_ENTRIES):
@@ -114,7 +116,7 @@ async def remove_paths(guest: Guest, paths: Iterable[str]) -> None:
 async def workspace_manifest(
     guest: Guest, hashes: bool = True, limit: int = MAX_ENTRIES
 ) -> Manifest:
-    """The whole workspace, page by page.
+    """The whole workspace, page by page. A file that could not be read has no sha256.
 
     Raises ProtocolViolation when the guest's answers make no tree, TooLarge past `limit` entries.
     """
@@ -133,12 +135,13 @@ async def workspace_manifest(
         if seen > limit:
             raise TooLarge(f"The workspace holds more than {limit:,} files and directories.")
         try:
-            entries += [_tree_entry(value, hashes) for value in page]
+            read = [_tree_entry(value, hashes) for value in page]
         except BadManifest as error:
             raise ProtocolViolation(f"The guest's listing of the workspace: {error}") from error
+        entries += [entry for entry in read if entry.type != "link" or entry.target is not None]
         if not more:
             break
-        after = entries[-1].path
+        after = read[-1].path
     try:
         return Manifest.of(entries)
     except BadManifest as error:
@@ -150,22 +153,20 @@ async def workspace_manifest(
 
 
 def _tree_entry(value: Json, hashes: bool) -> Entry:
+    """An entry of a listing. One that vanished or could not be read has no hash or no target."""
     if not isinstance(value, dict):
         raise BadManifest("an entry is no object")
-    type_, mode = value.get("type"), value.get("mode")
-    file = type_ == "file"
-    sha256 = value.get("sha256") if file else None
-    if file and hashes and sha256 is None:
+    path, type_, mode = value.get("path"), value.get("type"), value.get("mode")
+    # setuid, setgid and sticky bits mean nothing in a tree of ours.
+    mode = mode & 0o777 if type(mode) is int else mode
+    unread = isinstance(value.get("error"), str)
+    if type_ == "link" and unread:
+        return Entry(check_path(path), "link", 0o777)
+    sha256 = value.get("sha256") if type_ == "file" else None
+    if type_ == "file" and hashes and sha256 is None and not unread:
         raise BadManifest("a file has no hash")
-    return checked(
-        value.get("path"),
-        type_,
-        # setuid, setgid and sticky bits mean nothing to us; the type's bits are no secret.
-        mode & 0o777 if type(mode) is int else mode,
-        value.get("size") if file else 0,
-        sha256,
-        value.get("target") if type_ == "link" else None,
-    )
+    target = value.get("target") if type_ == "link" else None
+    return checked(path, type_, mode, value.get("size") if type_ == "file" else 0, sha256, target)
 
 
 async def stat_path(guest: Guest, path: str) -> Stat | None:
@@ -316,14 +317,15 @@ async def apply_upload(guest: Guest, payload: Mapping[str, Json], blobs: Blobs) 
 async def keep_tree(guest: Guest, blobs: Blobs, bounds: Bounds | None = None) -> str | None:
     """Store the workspace as it is; returns its manifest's sha256.
 
-    None when it is over the bounds or takes longer than ten seconds: a later resume then plays
+    None when it is over the bounds, holds what cannot be read, or takes too long: a later resume then plays
     the steps again instead. Call it with the interpreter ended, so that nothing changes it.
     """
     bounds = bounds or Bounds(TREE_BYTES, TREE_FILES)
     try:
         async with asyncio.timeout(TREE_SECONDS):
             manifest = await workspace_manifest(guest, limit=bounds.files)
-            if manifest.size > bounds.bytes:
+            unread = any(e.type == "file" and e.sha256 is None for e in manifest)
+            if unread or manifest.size > bounds.bytes:
                 return None
             missing = await blobs.missing(manifest.blobs())
             kept: list[Entry] = []
