@@ -112,7 +112,7 @@ class Socket:
         self._socket = socket
         self._on_message = on_message
         self._loop = asyncio.get_running_loop()
-        self._fd = socket.getsockopt(zmq.FD)
+        self._fd = int(socket.getsockopt(zmq.FD))
         self._loop.add_reader(self._fd, self._readable)
         self._again = False
         self._loop.call_soon(self._readable)
@@ -219,11 +219,15 @@ class Sockets:
         socket = self._raw.pop("hb")
 
         def echo() -> None:
-            with contextlib.suppress(zmq.ContextTerminated, zmq.ZMQError):
+            with contextlib.suppress(zmq.ZMQError), socket:
                 while True:
                     socket.send_multipart(socket.recv_multipart())
 
         threading.Thread(target=echo, name="heartbeat", daemon=True).start()
+
+    def close(self) -> None:
+        """Close the context once what is queued has been sent (at most the linger time)."""
+        self.context.term()
 
     def remove_files(self) -> None:
         """Remove the ipc sockets' files; zmq leaves some behind when it is killed."""

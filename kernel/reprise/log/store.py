@@ -90,7 +90,8 @@ class Blobs(Protocol):
 class LogReader(Protocol):
     """One session, read without a lease."""
 
-    session: uuid.UUID
+    @property
+    def session(self) -> uuid.UUID: ...
 
     async def info(self) -> SessionInfo: ...
 
@@ -119,8 +120,12 @@ class SessionLog(LogReader, Protocol):
     LeaseLost, for good.
     """
 
-    epoch: int
-    next_seq: int
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def next_seq(self) -> int:
+        """The seq that the next accepted step gets."""
 
     async def append_step(self, new: NewStep) -> Step:
         """Commit a step (one round trip). Raises DatabaseUnavailable, LeaseLost, TooLarge."""

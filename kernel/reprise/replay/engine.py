@@ -47,7 +47,7 @@ from reprise.sandbox.environment import EnvironmentSpec
 from reprise.sandbox.frames import Channel
 from reprise.workspace.folder import HostFolder
 from reprise.workspace.sync import FolderSync
-from reprise.workspace.transfer import apply_upload, keep_tree
+from reprise.workspace.transfer import keep_tree
 
 log = logging.getLogger("reprise")
 
@@ -82,6 +82,7 @@ class Router(Protocol):
     def passed(self, channel: Channel, message: Message, parent: str) -> None: ...
     def notice(self, notice: Notice) -> None: ...
     def progress(self, progress: Progress | None) -> None: ...
+    def sandbox_gone(self) -> None: ...
     async def ask_password(self, prompt: str) -> str | None: ...
 
 
@@ -106,12 +107,14 @@ class LiveSession:
         open_log: Callable[[], Awaitable[tuple[Log, uuid.UUID]]],
         holder: Mapping[str, Json],
         on_open: Callable[[SessionLog], Awaitable[None]],
+        on_sandbox: Callable[[int], None],
     ) -> None:
         self._router = router
         self._start = start
         self._open_log = open_log
         self._holder = holder
         self._on_open = on_open
+        self._on_sandbox = on_sandbox
         self._log: SessionLog | None = None
         self._database: Log | None = None
         self._environment: str | None = None
@@ -153,6 +156,7 @@ class LiveSession:
         # The link is the session's only once the guest is there: nobody can send to it before.
         link.attach(await Guest.start(self._start.backend, self._start.spec, link))
         self._link = link
+        self._on_sandbox(link.guest.container.pid)
 
     async def kernel_info(self) -> Mapping[str, Json]:
         """The language kernel's kernel_info, as soon as it answers. Never waits for a resume."""
@@ -231,7 +235,7 @@ class LiveSession:
         try:
             opened = await self.open()
             steps = await opened.summaries()
-            if plan(steps, live=None).estimate_s <= EAGER_RESUME_S:
+            if plan(steps, live=None, trees=_trees(steps)).estimate_s <= EAGER_RESUME_S:
                 self.resume()
         except RepriseError as error:
             # The next cell tries again and tells the person; here nobody listens yet.
@@ -252,7 +256,7 @@ class LiveSession:
             link = self.link
             await link.guest.ready()
             steps = await opened.summaries()
-            chosen = self._leave_out(plan(steps, live=None))
+            chosen = self._leave_out(plan(steps, live=None, trees=_trees(steps)))
             started = time.monotonic()
             try:
                 self.prompt_offset = await self._play(link, opened, chosen, steps)
@@ -348,6 +352,8 @@ class LiveSession:
 
     def _sandbox_gone(self, cause: DeathCause) -> None:
         self.live = False
+        log.info("The sandbox ended: %s", cause)
+        self._router.sandbox_gone()
 
     # steps ----------------------------------------------------------------------------------
 
@@ -358,18 +364,19 @@ class LiveSession:
         change = await self._sync.changes(self.link.guest)
         if change is None:
             return
-        for code, text in change.notices:
-            await self._say(None, code, text)
-        if change.empty:
+        for told in change.notices:
+            await self._say(None, told.code, told.text, told.detail)
+        if change.payload is None:
             return
         began = time.monotonic()
-        payload, blobs = await change.store(self.writer.blobs)
+        await change.store(self.writer.blobs)
+        payload = change.payload
         step = await self.accept(
-            NewStep("upload", payload, self.environment, now_us(), SYSTEM, blobs=blobs)
+            NewStep("upload", payload, self.environment, now_us(), SYSTEM, blobs=change.blobs)
         )
         cause: dict[str, Json] | None = None
         try:
-            await apply_upload(self.link.guest, payload, self.writer.blobs)
+            await change.apply(self.link.guest, self.writer.blobs)
         except GuestCallFailed as error:
             cause = {"what": "upload", "detail": str(error)}
             await self._say(step.seq, "upload-failed", f"A changed file was not copied in: {error}")
@@ -517,8 +524,10 @@ class LiveSession:
             failpoint("outcome-recorded")
             return
 
-    def rolled_back(self) -> None:
+    def rolled_back(self, link: KernelLink) -> None:
         """The sandbox died in a step: start a fresh one and bring it to the step before."""
+        if link is not self._link or self.resuming:
+            return  # several steps ran in it; the first of them did this
         self.live = False
         if not self._closing:
             self.launch()
@@ -591,6 +600,11 @@ def _retrieve(task: asyncio.Task[None]) -> None:
     """A background task's error is told by whoever awaits it next; asyncio need not repeat it."""
     if not task.cancelled():
         task.exception()
+
+
+def _trees(steps: list[StepSummary]) -> set[str]:
+    """Trees are kept in the log's blobs as long as the log."""
+    return {step.tree for step in steps if step.tree is not None}
 
 
 def next_prompt(steps: list[StepSummary]) -> int:

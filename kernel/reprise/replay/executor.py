@@ -184,6 +184,7 @@ class Player:
             audience,
             expects_reply=record.step.kind == "cell",
         )
+        self._link.seqs[request.msg_id] = record.step.seq
         self._link.start(run)
         return _Playing(record, run, audience)
 
@@ -194,13 +195,25 @@ class Player:
             await asyncio.wait_for(asyncio.shield(run.finished), self._time_for(record))
         except TimeoutError:
             if run.expects_reply:
-                return Played(record, problem="it did not end in many times its recorded time")
+                await self._give_up(run)
+                return Played(record, problem="it took many times its recorded time, and was cut")
         finally:
             self._link.end(run)
         replayed = collect(run.recorder.take(), reply_entry(run) if run.expects_reply else None)
         recorded = record.outputs
         self._link.ids.learn(recorded, replayed)
         return Played(record, compare(recorded, replayed), playing.audience.missing_input)
+
+    async def _give_up(self, run: Run) -> None:
+        """Interrupt a step that does not end; end its sandbox if that does not help."""
+        await self._link.guest.call("interrupt")
+        try:
+            await asyncio.wait_for(asyncio.shield(run.finished), INTERRUPT_GRACE_S)
+        except TimeoutError:
+            await self._link.guest.kill()
+            raise SandboxDied(
+                "it took many times its recorded time and did not react to an interrupt"
+            ) from None
 
     def _time_for(self, record: StepRecord) -> float | None:
         if record.step.kind == "comm":
@@ -226,6 +239,9 @@ class Player:
         return Played(record)
 
 
+#: Seconds that an interrupted step has to end on a replay.
+INTERRUPT_GRACE_S = 5.0
+
 #: Seconds to wait for the idle of a comm message that may never publish one.
 COMM_PATIENCE = 1.0
 
@@ -241,7 +257,8 @@ def _ended_before(record: StepRecord, other: StepRecord) -> bool:
 async def _outputs_reached(run: Run, outputs: int) -> None:
     """Wait until a run has shown as much as it had when the step beside it was accepted."""
     while run.recorder.count < outputs and not run.finished.done():
-        await asyncio.sleep(0.005)
+        run.heard.clear()
+        await run.heard.wait()
 
 
 async def request_reply(link: KernelLink, message: Message, channel: Channel) -> dict[str, Json]:

@@ -67,8 +67,15 @@ class Run:
     finished: asyncio.Future[None] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
+    heard: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def again(self) -> None:
+        """Ready to be sent once more: the language kernel aborted it without running it."""
+        self.reply, self.reply_content, self.idle = None, {}, None
+        self.finished = asyncio.get_running_loop().create_future()
 
     def finish(self) -> None:
+        self.heard.set()
         if not self.finished.done():
             self.finished.set_result(None)
 
@@ -93,6 +100,8 @@ class KernelLink:
         self.runs: dict[str, Run] = {}
         #: subshells of this language kernel, by the ids that clients and the log know
         self.subshells: set[str] = set()
+        #: seq of each step whose request this language kernel was sent, by its msg_id
+        self.seqs: dict[str, int] = {}
         self.cause: DeathCause | None = None
         self._guest: Guest | None = None
         self._stray = stray
@@ -172,6 +181,7 @@ class KernelLink:
         self.cause = cause
         runs, self.runs = self.runs, {}
         for run in runs.values():
+            run.heard.set()
             if not run.finished.done():
                 run.finished.set_exception(SandboxDied("The sandbox died.", cause))
                 run.finished.exception()  # retrieved: a run nobody awaits is no error
@@ -179,14 +189,14 @@ class KernelLink:
 
     def _iopub(self, message: Message, parent: str | None, topic: bytes) -> None:
         run = self.runs.get(parent) if parent is not None else None
-        if run is None:
+        if run is None or run.idle is not None:
             self._stray(message, parent, topic)
             return
         if message.msg_type == "status":
             state = message.content().get("execution_state")
             if state != "idle":
                 run.audience.show(message, topic)
-            elif run.idle is None:
+            else:
                 run.idle, run.idle_topic = message, topic
                 self._maybe_finish(run)
             return
@@ -194,7 +204,8 @@ class KernelLink:
             run.audience.show(message, topic)
             return
         entry = output_entry(message)
-        shown = run.recorder.add(entry)
+        run.heard.set()
+        shown = run.recorder.add(entry, message.payload_size)
         if shown == (entry,):
             run.blobs.extend(message.buffers)
             run.audience.show(message, topic)

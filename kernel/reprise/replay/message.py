@@ -10,7 +10,7 @@ import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from reprise.log.model import Json, OutputEntry, canonical, sha256_hex
 
@@ -82,6 +82,11 @@ class Message:
         frames = (self.raw_header, self.raw_parent, self.raw_metadata, self.raw_content)
         return sum(map(len, frames)) + sum(map(len, self.buffers))
 
+    @property
+    def payload_size(self) -> int:
+        """Bytes of content, metadata and buffers."""
+        return len(self.raw_content) + len(self.raw_metadata) + sum(map(len, self.buffers))
+
     def content(self) -> dict[str, Json]:
         return parse_object(self.raw_content, "content")
 
@@ -122,7 +127,7 @@ def make(
         "msg_type": msg_type,
         "username": "reprise",
         "session": session,
-        "date": datetime.now(timezone.utc).isoformat(),
+        "date": datetime.now(UTC).isoformat(),
         "version": PROTOCOL,
     }
     return Message(
@@ -145,7 +150,7 @@ def request_payload(message: Message) -> dict[str, Json]:
 
 
 def request_from_payload(payload: Mapping[str, Json], buffers: Sequence[bytes] = ()) -> Message:
-    """The recorded request, with the header it had: late outputs keep naming the cell on the page."""
+    """The recorded request with the header it had, so that late outputs still name their cell."""
     header = payload["header"]
     return Message(
         header,

@@ -1,0 +1,9 @@
+"""`python -m reprise.jupyter -f CONNECTION_FILE`: what the kernelspec starts."""
+
+from __future__ import annotations
+
+import sys
+
+from reprise.jupyter.app import main
+
+sys.exit(main())

@@ -1,0 +1,195 @@
+"""The kernel process: reads its connection file, starts the session, and ends with its parent."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import getpass
+import logging
+import os
+import platform
+import signal
+import sys
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from reprise.errors import RepriseError
+from reprise.jupyter.attach import (
+    Attachment,
+    attachment,
+    remove_sidecar,
+    resolve,
+    write_sidecar,
+)
+from reprise.jupyter.connection import (
+    ConnectionInfo,
+    Sockets,
+    read_connection_file,
+    write_connection_file,
+)
+from reprise.jupyter.kernelspec import language_kernel
+from reprise.jupyter.router import Router
+from reprise.jupyter.wire import Signer
+from reprise.log.model import Json
+from reprise.log.postgres import Log
+from reprise.log.store import SessionLog
+from reprise.replay.engine import LiveSession, SessionPlan
+from reprise.sandbox.backends import backend
+from reprise.sandbox.environment import load, sandbox_spec, spec_of
+from reprise.workspace.folder import HostFolder
+
+log = logging.getLogger("reprise")
+
+#: Seconds between two looks at whether the parent still lives (as ipykernel's parent poller).
+PARENT_POLL_S = 1.0
+
+
+def parse(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m reprise.jupyter", description="The Reprise kernel; Jupyter starts it."
+    )
+    parser.add_argument("-f", "--f", dest="connection_file", required=True, type=Path)
+    parser.add_argument("--kernel", default="python3", help="the language kernel's kernelspec")
+    # jupyter front ends may append options of ipykernel's own; they are not for the router.
+    found, ignored = parser.parse_known_args(argv)
+    if ignored:
+        log.warning("Options that the router does not know are ignored: %s", " ".join(ignored))
+    return found
+
+
+def main(argv: list[str] | None = None) -> int:
+    logging.basicConfig(
+        level=os.environ.get("REPRISE_LOG_LEVEL", "WARNING").upper(),
+        format="[reprise] %(levelname)s %(message)s",
+        stream=sys.stderr,
+    )
+    options = parse(sys.argv[1:] if argv is None else argv)
+    try:
+        info = read_connection_file(options.connection_file)
+        asyncio.run(KernelProcess(info, options.kernel, os.environ).run())
+    except RepriseError as error:
+        log.critical("%s", error)
+        return error.exit_code
+    return 0
+
+
+class KernelProcess:
+    """One kernel process from its start to its end."""
+
+    def __init__(self, info: ConnectionInfo, kernel: str, environ: Mapping[str, str]) -> None:
+        self._info = info
+        self._kernel = kernel
+        self._environ = environ
+        self._attachment: Attachment = attachment(info.path, environ)
+        self._stop = asyncio.Event()
+        self._session_id: uuid.UUID | None = None
+
+    async def run(self) -> None:
+        parent = os.getppid()
+        chosen = backend(self._environ.get("REPRISE_BACKEND"))
+        environment = load(self._environ)
+        language = language_kernel(self._kernel)
+        folder = Path.cwd()
+        spec = sandbox_spec(environment, language, folder, self._environ)
+        new_file = not self._info.path.exists()
+        sockets = Sockets(self._info)
+        sockets.beat()
+        if new_file:
+            write_connection_file(self._info)
+        note = "" if chosen.isolated else f"WARNING: {chosen.isolation}"
+        if note:
+            log.warning("%s", chosen.isolation)
+        router = Router(
+            sockets,
+            Signer(self._info.key, self._info.signature_scheme),
+            spec.limits,
+            note,
+            on_shutdown=lambda restart: self._stop.set(),
+        )
+        notebook = self._attachment.notebook
+        session = LiveSession(
+            router,
+            SessionPlan(
+                chosen,
+                spec,
+                lambda: spec_of(environment, language),
+                HostFolder(folder, notebook=None if notebook is None else Path(notebook))
+                if chosen.isolated
+                else None,
+                language.name,
+            ),
+            self._open_log,
+            self._holder(),
+            self._opened,
+            self._sandbox_started,
+        )
+        session.launch()
+        router.serve(session)
+        self._listen_to_signals(router)
+        watch = asyncio.get_running_loop().create_task(self._watch_parent(parent))
+        begin = asyncio.get_running_loop().create_task(session.resume_eagerly())
+        try:
+            await self._stop.wait()
+            await router.stop_running()
+        finally:
+            watch.cancel()
+            begin.cancel()
+            await session.close()
+            await router.close()
+            sockets.close()
+            sockets.remove_files()
+            remove_sidecar(self._info.path)
+
+    async def _open_log(self) -> tuple[Log, uuid.UUID]:
+        opened = await Log.connect(progress=lambda text: log.info("%s", text))
+        session, _ = await resolve(opened, self._attachment, kernel=self._kernel)
+        return opened, session
+
+    async def _opened(self, opened: SessionLog) -> None:
+        self._session_id = opened.session
+        for key in self._attachment.keys:
+            await opened.bind(key)
+        self._write_sidecar()
+
+    def _sandbox_started(self, pid: int) -> None:
+        self._sandbox_pid = pid
+        self._write_sidecar()
+
+    def _write_sidecar(self) -> None:
+        if self._session_id is not None:
+            write_sidecar(self._info.path, self._session_id, sandbox_pid=self._sandbox_pid)
+
+    _sandbox_pid: int | None = None
+
+    def _holder(self) -> dict[str, Json]:
+        return {
+            "pid": os.getpid(),
+            "host": platform.node(),
+            "user": getpass.getuser(),
+            "since": time.strftime("%Y-%m-%d %H:%M:%S %z"),
+            "notebook": self._attachment.notebook,
+        }
+
+    def _listen_to_signals(self, router: Router) -> None:
+        loop = asyncio.get_running_loop()
+        tasks: set[asyncio.Task[None]] = set()
+
+        def interrupt() -> None:
+            task = loop.create_task(router.interrupt())
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+        loop.add_signal_handler(signal.SIGINT, interrupt)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._stop.set)
+
+    async def _watch_parent(self, parent: int) -> None:
+        """A router must not outlive whoever started it (kernels left behind hold leases)."""
+        if not self._environ.get("JPY_PARENT_PID"):
+            return
+        while os.getppid() == parent:
+            await asyncio.sleep(PARENT_POLL_S)
+        log.warning("The process that started this kernel is gone; the kernel ends.")
+        self._stop.set()

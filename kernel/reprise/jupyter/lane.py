@@ -1,0 +1,56 @@
+"""A lane: requests that run one after the other, with ipykernel's rule of abort after an error."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from reprise.jupyter.live import Request
+
+
+class Lane:
+    """The queue of the main shell, of one subshell, or of the control channel.
+
+    work: runs one request and says whether what is queued behind it is to be aborted.
+    drain: handles every message that has arrived on the sockets by now, so that all requests
+      received before an error are known.
+    abort: answers one request as aborted.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[Request], Awaitable[bool]],
+        drain: Callable[[], None],
+        abort: Callable[[Request], None],
+    ) -> None:
+        self._work = work
+        self._drain = drain
+        self._abort = abort
+        self._queue: deque[Request] = deque()
+        self._task: asyncio.Task[None] | None = None
+
+    def put(self, request: Request) -> None:
+        self._queue.append(request)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            while self._queue:
+                if await self._work(self._queue.popleft()):
+                    self._drain()
+                    while self._queue:
+                        self._abort(self._queue.popleft())
+        finally:
+            self._task = None
+
+    @property
+    def idle(self) -> bool:
+        return self._task is None
+
+    async def close(self) -> None:
+        """Forget what is queued and wait for nothing."""
+        self._queue.clear()
+        if self._task is not None:
+            self._task.cancel()

@@ -1,0 +1,340 @@
+"""One step that clients wait for: accepted, run, recorded, and only then told to be over."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+
+from reprise.errors import LeaseLost, SandboxDied, TooLarge
+from reprise.failpoints import failpoint
+from reprise.log.model import (
+    During,
+    Json,
+    NewOutcome,
+    NewStep,
+    OutputEntry,
+    Status,
+    Step,
+    StepKind,
+)
+from reprise.replay.engine import LiveSession, now_us
+from reprise.replay.executor import ensure_subshell
+from reprise.replay.link import KernelLink, Run, entry_message, reply_entry
+from reprise.replay.message import Message, make, request_payload
+from reprise.replay.recorder import OutputRecorder
+from reprise.sandbox.contract import DeathCause, Limits
+from reprise.sandbox.frames import Channel
+
+#: Seconds between two commits of what a running step has shown.
+FLUSH_S = 0.2
+
+#: Seconds a step over its time has to react to the interrupt before its sandbox is ended.
+TIMEOUT_GRACE_S = 5.0
+
+#: Times a request is sent again that the language kernel itself aborted without running it
+#: (its own abort window after an error may still be open when the next step arrives).
+SENDS = 100
+
+
+@dataclass(frozen=True)
+class Request:
+    """A client's request: how to answer it, and the message."""
+
+    channel: str
+    idents: list[bytes]
+    message: Message
+
+    @property
+    def client(self) -> bytes:
+        return self.idents[0] if self.idents else b""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a live step ended, for its lane: `failed` asks for the abort of what is queued."""
+
+    reply: Message | None
+    idle: Message
+    idle_topic: bytes
+    failed: bool
+
+
+@dataclass(eq=False)
+class LiveStep:
+    """A step while it runs: the audience of its run and the writer of its record.
+
+    publish: shows an iopub message to the clients. ask: passes an input_request on.
+    during: the main step that runs while this one starts, if this one goes beside it.
+    """
+
+    session: LiveSession
+    request: Request
+    kind: StepKind
+    limits: Limits
+    publish: Callable[[Message, bytes], None]
+    ask_client: Callable[[Run, Message], None]
+    during: Callable[[], During | None]
+    interrupted: bool = False
+    timed_out: bool = False
+    killed: str | None = None
+    step: Step | None = None
+    run: Run | None = None
+    link: KernelLink | None = None
+    input_shown: Message | None = None
+    _unsent: list[OutputEntry] = field(default_factory=list)
+    _sends: int = 1
+
+    # the audience of the run (replay.link.Audience) ------------------------------------------
+
+    def show(self, message: Message, topic: bytes) -> None:
+        if message.msg_type == "execute_input":
+            self.input_shown = message
+        self.publish(self._numbered(message), topic)
+
+    def ask(self, run: Run, message: Message) -> None:
+        self.ask_client(run, message)
+
+    def _numbered(self, message: Message) -> Message:
+        """With the prompt number a client expects, where the kernel counts from elsewhere."""
+        offset = self.session.prompt_offset
+        if offset and message.msg_type in ("execute_input", "execute_result", "execute_reply"):
+            content = message.content()
+            if isinstance(content.get("execution_count"), int):
+                content["execution_count"] += offset
+                return message.with_content(content)
+        return message
+
+    # its life --------------------------------------------------------------------------------
+
+    async def accept(self) -> None:
+        """Commit the step and send it, in one go. Raises what prevents it; then nothing ran."""
+        message = self.request.message
+        if message.size > self.limits.request:
+            raise TooLarge(
+                f"This request is {message.size:,} bytes; {self.limits.request:,} are the most a "
+                "step may be, so it was not run. Put large data into a file beside the notebook "
+                "and read it from there, or raise the environment's limit `request`."
+            )
+        payload = request_payload(message)
+        self.link = link = self.session.link
+        subshell = message.subshell_id
+        if subshell in self.session.subshells and subshell not in link.subshells:
+            await ensure_subshell(link, subshell)
+        blobs: tuple[str, ...] = ()
+        if message.buffers:
+            blobs = tuple(await self.session.writer.blobs.put_many(message.buffers))
+        self.run = run = Run(
+            message,
+            self.request.client,
+            OutputRecorder(self.limits.output),
+            self,
+            expects_reply=self.kind == "cell",
+            channel=Channel.CONTROL if self.request.channel == "control" else Channel.SHELL,
+        )
+        new = NewStep(
+            self.kind,
+            payload,
+            self.session.environment,
+            now_us(),
+            during=self.during(),
+            blobs=blobs,
+        )
+
+        def send(step: Step) -> None:
+            link.seqs[message.msg_id] = step.seq
+            try:
+                link.start(run)
+            except SandboxDied as error:
+                # Committed but never sent: it ends as died, and nothing of it ran.
+                run.finished.set_exception(error)
+
+        self.step = await self.session.accept(new, send)
+
+    async def end(self) -> Ended:
+        """Wait for the end, commit the outcome, and return what may now be told.
+
+        Raises LeaseLost when the outcome cannot be recorded any more.
+        """
+        run, step, link = self._running()
+        began = time.monotonic()
+        flusher = asyncio.get_running_loop().create_task(self._flush())
+        died: SandboxDied | None = None
+        try:
+            await self._finished(run, link)
+        except SandboxDied as error:
+            died = error
+        finally:
+            flusher.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await flusher
+            link.end(run)
+        failpoint("ended")
+        took_us = round((time.monotonic() - began) * 1e6)
+        status, cause = self._status(died)
+        if died is not None:
+            self._tell_of_death(run, died)
+        final = reply_entry(run)
+        if final is not None:
+            run.recorder.add(final)
+        self._unsent.extend(run.recorder.take())
+        try:
+            await self.session.conclude(
+                step,
+                NewOutcome(
+                    status,
+                    run.recorder.hexdigest(),
+                    now_us(),
+                    took_us,
+                    tuple(run.inputs),
+                    self._prompt(run),
+                    cause,
+                    run.recorder.cut,
+                ),
+                self._unsent,
+                run.blobs,
+            )
+        finally:
+            if died is not None:
+                self.session.rolled_back(link)
+        failed = run.reply_content.get("status") == "error"
+        reply = None if run.reply is None else self._numbered(run.reply)
+        idle = run.idle or self._message("status", {"execution_state": "idle"})
+        return Ended(reply, idle, run.idle_topic or b"status", failed)
+
+    async def _finished(self, run: Run, link: KernelLink) -> None:
+        wall = self.limits.wall or None
+        while True:
+            try:
+                await asyncio.wait_for(asyncio.shield(run.finished), wall)
+            except TimeoutError:
+                await self._time_is_up(run, link)
+            if run.reply_content.get("status") != "aborted" or self._sends >= SENDS:
+                return
+            self._sends += 1
+            await asyncio.sleep(0)
+            run.again()
+            link.start(run)
+
+    async def _time_is_up(self, run: Run, link: KernelLink) -> None:
+        self.timed_out = True
+        await link.guest.call("interrupt")
+        try:
+            await asyncio.wait_for(asyncio.shield(run.finished), TIMEOUT_GRACE_S)
+        except TimeoutError:
+            self.killed = "timeout"
+            self.session.stop_sandbox()
+            await run.finished
+
+    async def _flush(self) -> None:
+        """Commit what was shown so far, again and again, until the step ends."""
+        run, step, _ = self._running()
+        while True:
+            await asyncio.sleep(FLUSH_S)
+            if not run.recorder.pending_bytes and not self._unsent:
+                continue
+            batch, blobs = [*self._unsent, *run.recorder.take()], run.blobs
+            self._unsent, run.blobs = batch, []
+            # Not cancelled in the middle: a batch is either stored and forgotten, or kept.
+            stored = await _finish(self.session.show(step, batch, blobs))
+            if stored:
+                self._unsent = []
+            else:
+                run.blobs = [*blobs, *run.blobs]
+
+    def _running(self) -> tuple[Run, Step, KernelLink]:
+        if self.run is None or self.step is None or self.link is None:
+            raise LeaseLost("The step was never accepted.")
+        return self.run, self.step, self.link
+
+    # its end ---------------------------------------------------------------------------------
+
+    def _status(self, died: SandboxDied | None) -> tuple[Status, dict[str, Json] | None]:
+        run, _, _ = self._running()
+        if died is not None:
+            cause = died.cause.to_json() if isinstance(died.cause, DeathCause) else {}
+            if self.killed is not None:
+                cause = {"what": self.killed}
+            return "died", cause
+        if self.timed_out:
+            return "timeout", {"what": "timeout", "limit_s": self.limits.wall}
+        if self.interrupted:
+            # Also when the cell caught it and ended well: no replay can cut it there again.
+            return "interrupted", {"what": "interrupt"}
+        return ("error" if run.reply_content.get("status") == "error" else "ok"), None
+
+    def _prompt(self, run: Run) -> int | None:
+        content = self.request.message.content()
+        if self.kind != "cell" or content.get("silent") or content.get("store_history") is False:
+            return None
+        count = run.reply_content.get("execution_count")
+        if not isinstance(count, int) and self.input_shown is not None:
+            count = self.input_shown.content().get("execution_count")
+        return count + self.session.prompt_offset if isinstance(count, int) else None
+
+    def _tell_of_death(self, run: Run, died: SandboxDied) -> None:
+        """The rolled-back cell says so in its own error output."""
+        _, step, _ = self._running()
+        text = rolled_back_text(step.seq, died.cause, self.killed)
+        error = {"ename": "SandboxDied", "evalue": text, "traceback": [f"SandboxDied: {text}"]}
+        for entry in run.recorder.add(OutputEntry("error", error)):
+            self.publish(entry_message(entry, self.request.message.raw_header), b"error")
+        if not run.expects_reply:
+            return
+        prompt = self._prompt(run)
+        content = {
+            "status": "error",
+            "execution_count": prompt or 0,
+            "user_expressions": {},
+            "payload": [],
+            **error,
+        }
+        run.reply_content = content
+        run.reply = self._message("execute_reply", content)
+
+    def _message(self, msg_type: str, content: dict[str, Json]) -> Message:
+        return make(msg_type, content, parent=self.request.message.raw_header)
+
+
+async def _finish(work: Coroutine[None, None, bool]) -> bool:
+    """Await to the end even when cancelled meanwhile; the cancellation comes after."""
+    task = asyncio.get_running_loop().create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise
+
+
+def rolled_back_text(seq: int, cause: object, killed: str | None) -> str:
+    """What died, why, and which state the session is in now, in three sentences."""
+    why = "its sandbox vanished"
+    if killed == "timeout":
+        why = "it ran over its time limit and did not react to an interrupt"
+    elif killed == "shutdown":
+        why = "the kernel was shut down while it ran"
+    elif isinstance(cause, DeathCause):
+        why = _cause_text(cause)
+    state = f"as after step {seq - 1}" if seq > 0 else "as at the beginning"
+    return (
+        f"Step {seq} was rolled back: {why}. The state is {state}: a fresh sandbox plays the "
+        "steps before it again. The next cell works; run this one again once it can end well."
+    )
+
+
+def _cause_text(cause: DeathCause) -> str:
+    if cause.what == "memory":
+        limit = "" if cause.limit is None else f" of {cause.limit / (1 << 30):.2f} GiB"
+        return f"out of memory (over the limit{limit}; `reprise env limit memory` raises it)"
+    if cause.what == "signal":
+        names = {11: "a segmentation fault", 9: "it was killed", 6: "it aborted", 7: "a bus error"}
+        return f"{names.get(cause.signal or 0, 'it was ended')} (signal {cause.signal})"
+    if cause.what == "exit":
+        return f"the language kernel exited by itself (code {cause.code})"
+    if cause.what == "violation":
+        return f"the sandbox broke the protocol and was ended ({cause.detail})"
+    if cause.what == "killed":
+        return "its sandbox was ended"
+    return f"its sandbox vanished{f' ({cause.detail})' if cause.detail else ''}"

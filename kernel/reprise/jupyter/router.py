@@ -1,0 +1,549 @@
+"""The router: what each client message leads to, and where each answer goes.
+
+It writes ahead: a message that changes state becomes a step, committed before it is sent to
+the language kernel, and its end is told only after its outcome is committed. Messages that
+change nothing pass at once. It is not a Python interpreter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+
+from reprise.errors import RepriseError, SandboxDied
+from reprise.failpoints import failpoint
+from reprise.jupyter.connection import Sockets
+from reprise.jupyter.lane import Lane
+from reprise.jupyter.live import Ended, LiveStep, Request
+from reprise.jupyter.local import answer_without_kernel
+from reprise.jupyter.waiting import WaitingCell
+from reprise.jupyter.wire import Signer, join, split
+from reprise.log.model import During, Json, OutputEntry
+from reprise.log.store import Notice
+from reprise.replay.engine import LiveSession, Progress
+from reprise.replay.link import Run, entry_message
+from reprise.replay.message import UNRECORDED, Malformed, Message, make, output_entry
+from reprise.replay.recorder import OutputRecorder
+from reprise.sandbox.contract import Limits
+from reprise.sandbox.frames import Channel
+
+log = logging.getLogger("reprise")
+
+#: Requests that change nothing: passed at once, never logged.
+PASSED_SHELL = frozenset(
+    {
+        "complete_request",
+        "inspect_request",
+        "history_request",
+        "is_complete_request",
+        "comm_info_request",
+    }
+)
+PASSED_CONTROL = PASSED_SHELL | {
+    "debug_request",
+    "usage_request",
+    "create_subshell_request",
+    "delete_subshell_request",
+    "list_subshell_request",
+}
+COMM = frozenset({"comm_open", "comm_msg", "comm_close"})
+
+#: Passed requests and late streams remembered, oldest forgotten first.
+REMEMBERED = 4096
+
+#: Seconds that late outputs wait to be committed together.
+LATE_S = 0.25
+
+
+@dataclass
+class _Password:
+    answer: asyncio.Future[str]
+
+
+class Router:
+    """Between the clients' sockets and one live session."""
+
+    def __init__(
+        self,
+        sockets: Sockets,
+        signer: Signer,
+        limits: Limits,
+        banner_note: str,
+        on_shutdown: Callable[[bool], None],
+    ) -> None:
+        self._signer = signer
+        self._limits = limits
+        self._banner_note = banner_note
+        self._on_shutdown = on_shutdown
+        self._info = sockets.info
+        self._shell = sockets.listen("shell", lambda frames: self._received("shell", frames))
+        self._control = sockets.listen("control", lambda frames: self._received("control", frames))
+        self._stdin = sockets.listen("stdin", self._answered)
+        self._iopub = sockets.listen("iopub", self._subscribed)
+        self._lanes: dict[str | None, Lane] = {}
+        self._running: dict[LiveStep, None] = {}
+        self._main: LiveStep | None = None
+        self._passing: OrderedDict[str, Request] = OrderedDict()
+        self._passed: OrderedDict[str, None] = OrderedDict()
+        self._asking: dict[bytes, Run | _Password] = {}
+        self._late: OrderedDict[int, OutputRecorder] = OrderedDict()
+        self._late_task: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting = WaitingCell(self._show)
+        self._shutting_down = False
+        self._session: LiveSession | None = None
+
+    @property
+    def session(self) -> LiveSession:
+        if self._session is None:
+            raise RepriseError("The router has no session yet.")
+        return self._session
+
+    def serve(self, session: LiveSession) -> None:
+        self._session = session
+        self._show(make("status", {"execution_state": "starting"}), b"status")
+
+    # to the clients --------------------------------------------------------------------------
+
+    def _show(self, message: Message, topic: bytes) -> None:
+        self._iopub.send(join([topic], message, self._signer))
+
+    def _status(self, request: Request, state: str) -> None:
+        message = make("status", {"execution_state": state}, parent=request.message.raw_header)
+        self._show(message, b"status")
+
+    def _answer(self, request: Request, message: Message) -> None:
+        socket = self._shell if request.channel == "shell" else self._control
+        socket.send(join(request.idents, message, self._signer))
+
+    def _reply(self, request: Request, content: Mapping[str, Json], **metadata: Json) -> None:
+        kind = request.message.msg_type.removesuffix("_request") + "_reply"
+        parent = request.message.raw_header
+        self._answer(request, make(kind, content, parent=parent, metadata=metadata))
+
+    def _subscribed(self, frames: list[bytes]) -> None:
+        """Welcome a new iopub subscriber (JEP 65)."""
+        event = frames[0]
+        if event[:1] != b"\x01":
+            return
+        topic = event[1:]
+        try:
+            welcome = make("iopub_welcome", {"subscription": topic.decode()})
+        except UnicodeDecodeError:
+            return
+        self._iopub.send(join([topic] if topic else [], welcome, self._signer))
+
+    # from the clients ------------------------------------------------------------------------
+
+    def _received(self, channel: str, frames: list[bytes]) -> None:
+        try:
+            idents, message = split(frames, self._signer)
+        except Malformed as error:
+            log.warning("A message on the %s channel was dropped: %s.", channel, error)
+            return
+        request = Request(channel, idents, message)
+        kind = message.msg_type
+        if kind == "execute_request":
+            self._lane(request).put(request)
+        elif kind in COMM and channel == "shell":
+            self._begin(self._comm(request))
+        elif kind == "kernel_info_request":
+            self._begin(self._kernel_info(request))
+        elif kind == "interrupt_request":
+            self._begin(self._interrupt_request(request))
+        elif kind == "shutdown_request":
+            self._begin(self._shutdown(request))
+        elif kind == "connect_request":
+            self._locally(request, {"status": "ok", **self._info.ports()})
+        elif kind in PASSED_CONTROL and (channel == "control" or kind in PASSED_SHELL):
+            self._pass(request)
+        else:
+            log.warning("Unknown message type %.100r on the %s channel.", kind, channel)
+
+    def _lane(self, request: Request) -> Lane:
+        key = "control" if request.channel == "control" else request.message.subshell_id
+        lane = self._lanes.get(key)
+        if lane is None:
+            for old in [k for k, v in self._lanes.items() if v.idle and k is not None]:
+                del self._lanes[old]
+            lane = self._lanes[key] = Lane(self._cell, self._drain, self._abort)
+        return lane
+
+    def _drain(self) -> None:
+        self._shell.drain()
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("A request could not be handled.", exc_info=task.exception())
+
+    # steps -----------------------------------------------------------------------------------
+
+    async def _cell(self, request: Request) -> bool:
+        """Run one execute_request; True when what is queued behind it has to be aborted."""
+        main = request.channel == "shell" and request.message.subshell_id is None
+        try:
+            content = request.message.content()
+        except Malformed as error:
+            log.warning("An execute_request was dropped: %s.", error)
+            return False
+        stop_on_error = not content.get("silent") and content.get("stop_on_error", True)
+        step = self._live_step(request, "cell", main)
+        try:
+            await self._ready(request, main)
+            await step.accept()
+        except (RepriseError, Malformed) as error:
+            self._refuse(request, error)
+            return bool(stop_on_error)
+        self._running[step] = None
+        if main:
+            self._main = step
+        try:
+            ended = await step.end()
+        except RepriseError as error:
+            self._refuse(request, error, busy=False)
+            return bool(stop_on_error)
+        finally:
+            self._running.pop(step, None)
+            if main:
+                self._main = None
+                self._begin(self._release_comms(step))
+            self._forget_asking(step)
+        self._tell(request, ended)
+        return bool(stop_on_error and ended.failed)
+
+    async def _ready(self, request: Request, main: bool) -> None:
+        session = self.session
+        if not session.live:
+            with self._waiting.of(request):
+                await session.ready()
+        if main:
+            await session.sync_folder()
+
+    def _live_step(self, request: Request, kind: str, main: bool) -> LiveStep:
+        return LiveStep(
+            self.session,
+            request,
+            "cell" if kind == "cell" else "comm",
+            self._limits,
+            self._show,
+            self._ask,
+            (lambda: None) if main else self._during,
+        )
+
+    def _during(self) -> During | None:
+        main = self._main
+        if main is None or main.step is None or main.run is None:
+            return None
+        return During(main.step.seq, main.run.recorder.count)
+
+    def _tell(self, request: Request, ended: Ended) -> None:
+        failpoint("before-told")
+        if ended.reply is not None:
+            self._answer(request, ended.reply)
+        self._show(ended.idle, ended.idle_topic)
+        failpoint("told")
+
+    async def _comm(self, request: Request) -> None:
+        """A comm message never waits behind the main shell (a cell may be waiting for it)."""
+        step = self._live_step(request, "comm", main=False)
+        try:
+            await self._ready(request, main=False)
+            await step.accept()
+        except (RepriseError, Malformed) as error:
+            log.warning("A widget message was not run: %s", error)
+            return
+        self._running[step] = None
+        try:
+            ended = await step.end()
+        except RepriseError as error:
+            log.warning("%s", error)
+            return
+        finally:
+            self._running.pop(step, None)
+        self._tell(request, ended)
+
+    async def _release_comms(self, main: LiveStep) -> None:
+        """A comm handled while a cell awaited publishes no idle: it ended with that cell."""
+        beside = [s for s in self._running if s.kind == "comm" and s.step is not None]
+        if not beside:
+            return
+        await asyncio.sleep(LATE_S)
+        for step in beside:
+            if step.run is not None and step in self._running:
+                step.run.finish()
+
+    def _refuse(self, request: Request, error: Exception, *, busy: bool = True) -> None:
+        """Answer a cell that was not run (or whose outcome could not be stored), and why."""
+        name, text = type(error).__name__, str(error)
+        parent = request.message.raw_header
+        if busy:
+            self._status(request, "busy")
+        content: dict[str, Json] = {"ename": name, "evalue": text, "traceback": [f"{name}: {text}"]}
+        self._show(make("error", content, parent=parent), b"error")
+        reply = {"status": "error", "execution_count": 0, "user_expressions": {}, "payload": []}
+        self._reply(request, {**reply, **content})
+        self._status(request, "idle")
+
+    def _abort(self, request: Request) -> None:
+        self._status(request, "busy")
+        self._reply(request, {"status": "aborted"}, status="aborted")
+        self._status(request, "idle")
+
+    # input -----------------------------------------------------------------------------------
+
+    def _ask(self, run: Run, message: Message) -> None:
+        for step in self._running:
+            if step.run is run:
+                self._asking[step.request.client] = run
+                self._stdin.send(join(step.request.idents, message, self._signer))
+                return
+
+    def _answered(self, frames: list[bytes]) -> None:
+        try:
+            idents, message = split(frames, self._signer)
+            value = message.content().get("value", "")
+        except Malformed as error:
+            log.warning("A message on the stdin channel was dropped: %s.", error)
+            return
+        asked = self._asking.pop(idents[0], None) if idents else None
+        if isinstance(asked, _Password):
+            if not asked.answer.done():
+                asked.answer.set_result(str(value))
+        elif asked is not None:
+            try:
+                self.session.link.answer_input(asked, str(value), message)
+            except SandboxDied:
+                log.warning("An answer to input() came after the sandbox had died.")
+
+    def _forget_asking(self, step: LiveStep) -> None:
+        if self._asking.get(step.request.client) is step.run:
+            del self._asking[step.request.client]
+
+    async def ask_password(self, prompt: str) -> str | None:
+        """For a replay: ask the client whose cell waits; None when it takes no questions."""
+        request = await self._waiting.request()
+        if not request.message.content().get("allow_stdin"):
+            return None
+        asked = _Password(asyncio.get_running_loop().create_future())
+        self._asking[request.client] = asked
+        text = f"{prompt} (asked again to bring the session back; passwords are never stored) "
+        content = {"prompt": text, "password": True}
+        message = make("input_request", content, parent=request.message.raw_header)
+        self._stdin.send(join(request.idents, message, self._signer))
+        return await asked.answer
+
+    # requests that change nothing --------------------------------------------------------------
+
+    def _locally(self, request: Request, content: Mapping[str, Json]) -> None:
+        self._status(request, "busy")
+        self._reply(request, content)
+        self._status(request, "idle")
+
+    async def _kernel_info(self, request: Request) -> None:
+        try:
+            info = dict(await self.session.kernel_info())
+        except RepriseError as error:
+            # Without this reply a client could never be shown the error of its first cell.
+            info = answer_without_kernel(request.message)
+            log.error("%s", error)
+        if self._banner_note:
+            info["banner"] = f"{self._banner_note}\n{info.get('banner', '')}"
+        self._locally(request, info)
+
+    def _pass(self, request: Request) -> None:
+        session = self.session
+        if request.channel == "control":
+            self._begin(self._pass_when_started(request))
+        elif session.live:
+            self._pass_on(request)
+        else:
+            self._locally(request, answer_without_kernel(request.message))
+
+    async def _pass_when_started(self, request: Request) -> None:
+        try:
+            await self.session.kernel_info()
+        except RepriseError:
+            self._locally(request, answer_without_kernel(request.message))
+            return
+        self._pass_on(request)
+
+    def _pass_on(self, request: Request) -> None:
+        message = request.message
+        self._passing[message.msg_id] = request
+        _remember(self._passed, message.msg_id)
+        while len(self._passing) > REMEMBERED:
+            self._passing.popitem(last=False)
+        channel = Channel.CONTROL if request.channel == "control" else Channel.SHELL
+        try:
+            self.session.link.send(channel, request.client, message)
+        except SandboxDied:
+            self._passing.pop(message.msg_id, None)
+            self._locally(request, answer_without_kernel(message))
+
+    def passed(self, channel: Channel, message: Message, parent: str) -> None:
+        """A reply that belongs to no step."""
+        request = self._passing.pop(parent, None)
+        if request is None:
+            return
+        if message.msg_type == "create_subshell_reply":
+            subshell = message.content().get("subshell_id")
+            if isinstance(subshell, str):
+                self.session.link.subshells.add(subshell)
+                self.session.subshells.add(subshell)
+        self._answer(request, message)
+
+    def sandbox_gone(self) -> None:
+        """Nobody will answer what was passed on: answer it here, so that no client hangs."""
+        while self._passing:
+            _, request = self._passing.popitem(last=False)
+            self._reply(request, answer_without_kernel(request.message))
+            self._status(request, "idle")
+
+    # output that belongs to no running step ------------------------------------------------------
+
+    def stray(self, message: Message, parent: str | None, topic: bytes) -> None:
+        kind = message.msg_type
+        if kind in UNRECORDED:
+            if parent in self._passed or kind == "debug_event":
+                self._show(message, topic)
+            return
+        if parent in self._passed:
+            self._show(message, topic)
+            return
+        session = self.session
+        if not session.live:
+            return  # a replay shows nothing twice
+        seq = session.link.seqs.get(parent) if parent is not None else None
+        if seq is None:
+            seq = session.last_seq
+        if seq is None:
+            return
+        recorder = self._late.get(seq)
+        if recorder is None:
+            recorder = self._late[seq] = OutputRecorder(self._limits.output)
+        entry = output_entry(message)
+        for shown in recorder.add(entry, message.payload_size):
+            whole = shown is entry
+            self._show(message if whole else entry_message(shown, message.raw_parent), topic)
+        if self._late_task is None:
+            self._late_task = asyncio.get_running_loop().create_task(self._store_late())
+            self._late_task.add_done_callback(self._late_stored)
+
+    async def _store_late(self) -> None:
+        await asyncio.sleep(LATE_S)
+        for seq, recorder in list(self._late.items()):
+            entries: list[OutputEntry] = recorder.take()
+            if entries:
+                await self.session.show_late(seq, entries)
+        while len(self._late) > REMEMBERED:
+            self._late.popitem(last=False)
+
+    def _late_stored(self, task: asyncio.Task[None]) -> None:
+        self._late_task = None
+        if not task.cancelled() and task.exception() is not None:
+            log.warning("Late output was not stored: %s", task.exception())
+
+    # what the engine tells -----------------------------------------------------------------------
+
+    def notice(self, notice: Notice) -> None:
+        """A custom iopub message; front ends that do not know it ignore it."""
+        content = {"code": notice.code, "text": notice.text, "seq": notice.seq}
+        self._show(make("reprise_notice", {**content, "detail": dict(notice.detail)}), b"notice")
+        log.info("%s", notice.text)
+
+    def progress(self, progress: Progress | None) -> None:
+        content: dict[str, Json] = {"done": 0, "total": 0, "over": True}
+        if progress is not None:
+            content = {"done": progress.done, "total": progress.total, "over": False}
+        self._show(make("reprise_progress", content), b"progress")
+        self._waiting.progress(progress)
+
+    # control ---------------------------------------------------------------------------------------
+
+    async def _interrupt_request(self, request: Request) -> None:
+        self._status(request, "busy")
+        await self.interrupt()
+        self._reply(request, {"status": "ok"})
+        self._status(request, "idle")
+
+    async def interrupt(self) -> None:
+        """Interrupt what runs, or the resume; harmless when nothing runs."""
+        session = self.session
+        running = [step for step in self._running if step.kind == "cell"]
+        for step in running:
+            step.interrupted = True
+        if running:
+            try:
+                await session.link.guest.call("interrupt")
+            except RepriseError as error:
+                log.warning("The interrupt did not arrive: %s", error)
+        elif session.resuming:
+            session.cancel_resume()
+
+    async def _shutdown(self, request: Request) -> None:
+        if self._shutting_down:
+            return
+        self._shutting_down = True
+        restart = bool(request.message.content().get("restart"))
+        self._status(request, "busy")
+        await self.stop_running()
+        if restart:
+            try:
+                async with asyncio.timeout(RESTART_S):
+                    await self.session.restart_step(kept_s=KEEP_TREE_S)
+            except TimeoutError:
+                log.error("The restart was not recorded: the database did not answer in time.")
+            except RepriseError as error:
+                log.error("The restart was not recorded: %s", error)
+        content = {"status": "ok", "restart": restart}
+        self._reply(request, content)
+        parent = request.message.raw_header
+        self._show(make("shutdown_reply", content, parent=parent), b"shutdown")
+        self._status(request, "idle")
+        self._on_shutdown(restart)
+
+    async def stop_running(self) -> None:
+        """Interrupt what runs; end its sandbox if it does not stop (it is rolled back then)."""
+        self.session.closing()
+        self.session.cancel_resume()
+        if not self._running:
+            return
+        await self.interrupt()
+        deadline = asyncio.get_running_loop().time() + STOP_S
+        while self._running and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.02)
+        for step in self._running:
+            step.killed = "shutdown"
+        if self._running:
+            self.session.stop_sandbox()
+        while self._running:
+            await asyncio.sleep(0.02)
+
+    async def close(self) -> None:
+        for lane in self._lanes.values():
+            await lane.close()
+        for task in list(self._tasks):
+            task.cancel()
+        for socket in (self._shell, self._control, self._stdin, self._iopub):
+            socket.close()
+
+
+#: jupyter_client gives a kernel 5 s to shut down (KernelManager.shutdown_wait_time).
+STOP_S = 1.0
+KEEP_TREE_S = 2.5
+RESTART_S = 3.5
+
+
+def _remember(known: OrderedDict[str, None], key: str) -> None:
+    known[key] = None
+    while len(known) > REMEMBERED:
+        known.popitem(last=False)
