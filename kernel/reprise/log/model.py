@@ -9,8 +9,8 @@ while a cell runs, so steps and outcomes interleave; the event number fixes thei
     chain of an outcome  = sha256(chain before ‖ canonical(outcome))   = chain after it
 
 The canonical outcome names the hash of the step's outputs, and each event names the hash of
-the late outputs (sent by threads after their step's `idle`) stored since the event before it,
-so neither what was asked nor what came out can be changed unseen.
+the late outputs (sent by threads after their step's `idle`) stored since the event before it
+(`LateHash`), so neither what was asked nor what came out can be changed unseen.
 """
 
 from __future__ import annotations
@@ -227,6 +227,31 @@ def outputs_hash(entries: Iterable[OutputEntry]) -> str:
     return total.hexdigest()
 
 
+class LateHash:
+    """Hash over the batches of late outputs stored between two events, in the order stored.
+
+    Over each batch as it was stored: the step it belongs to and its canonical JSON array.
+    `hexdigest()` is None when there was none; then the event has no "late" field.
+    """
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256(b"late")
+        self._any = False
+
+    def add(self, seq: int, batch: bytes) -> None:
+        self._hash.update(b"%d:%d:" % (seq, len(batch)) + batch)
+        self._any = True
+
+    def copy(self) -> LateHash:
+        twin = LateHash()
+        twin._hash = self._hash.copy()
+        twin._any = self._any
+        return twin
+
+    def hexdigest(self) -> str | None:
+        return self._hash.hexdigest() if self._any else None
+
+
 #: The outputs hash of a step that showed nothing.
 NO_OUTPUTS: str = outputs_hash(())
 
@@ -267,6 +292,36 @@ def canonical_outcome(seq: int, event: int, new: NewOutcome, late: str | None = 
     if late is not None:
         body["late"] = late
     return canonical(body)
+
+
+def parse_step(body: Mapping[str, Json]) -> NewStep:
+    """The step that `canonical_step` wrote, from its parsed JSON."""
+    actor = body["actor"]
+    during = body["during"]
+    return NewStep(
+        kind=body["kind"],
+        payload=body["payload"],
+        environment=body["environment"],
+        at=body["at"],
+        actor=Actor(actor["kind"], actor.get("conversation"), actor.get("turn")),
+        during=None if during is None else During(*during),
+        blobs=tuple(body["blobs"]),
+        key=body["key"],
+    )
+
+
+def parse_outcome(body: Mapping[str, Json]) -> NewOutcome:
+    """The outcome that `canonical_outcome` wrote, from its parsed JSON."""
+    return NewOutcome(
+        status=body["status"],
+        outputs=body["outputs"],
+        at=body["at"],
+        duration_us=body["duration_us"],
+        inputs=tuple(body["inputs"]),
+        execution_count=body["execution_count"],
+        cause=body["cause"],
+        cut=body["cut"],
+    )
 
 
 def extend(chain: bytes, body: bytes) -> bytes:

@@ -1,0 +1,185 @@
+"""Content-addressed bytes of one owner: up to 1 MiB in Postgres, larger ones in files."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from reprise.errors import LogCorrupt, RepriseError, UnavailableError
+
+#: Above this a file is faster than a row by an order of magnitude (200 MB: 4 s against 0.12 s).
+IN_POSTGRES_BYTES = 1 << 20
+
+#: Bytes of small blobs that are sent in one statement.
+_BATCH_BYTES = 4 << 20
+
+Ask = Callable[[str, Sequence[Any]], Awaitable[list[tuple[Any, ...]]]]
+
+
+class BlobFiles:
+    """The files of one owner's large blobs, named by their sha256. Blocking; run in a thread."""
+
+    def __init__(self, home: Path, owner: str) -> None:
+        # Owners are people's names from anywhere; a hash of one is a safe folder name.
+        self.root = home / "blobs" / hashlib.sha256(owner.encode()).hexdigest()[:32]
+
+    def path(self, name: str) -> Path:
+        return self.root / name[:2] / name[2:4] / name
+
+    def write(self, name: str, data: bytes) -> None:
+        """Make the file durable under its name; one that is there with other bytes is replaced."""
+        path = self.path(name)
+        if self._is_whole(name, len(data)):
+            return
+        try:
+            created = _make_private(path.parent)
+            descriptor, temporary = tempfile.mkstemp(prefix=".", dir=path.parent)
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                Path(temporary).replace(path)
+            except BaseException:
+                Path(temporary).unlink(missing_ok=True)
+                raise
+            for folder in (path.parent, *created):
+                _fsync_folder(folder)
+        except OSError as error:
+            raise UnavailableError(
+                f"A blob of {len(data)} bytes could not be written to {path}: {error.strerror}."
+                " Nothing refers to it yet; free space there or set REPRISE_HOME, then try again."
+            ) from error
+
+    def read(self, name: str, size: int) -> bytes | None:
+        """The file's bytes, unchecked; None when it is not there or its size is another."""
+        try:
+            with self.path(name).open("rb") as file:
+                if os.fstat(file.fileno()).st_size != size:
+                    return None
+                return file.read(size)
+        except FileNotFoundError:
+            return None
+
+    def _is_whole(self, name: str, size: int) -> bool:
+        data = self.read(name, size)
+        return data is not None and hashlib.sha256(data).hexdigest() == name
+
+
+def _make_private(folder: Path) -> list[Path]:
+    """Create folders that only we can enter; returns the parents whose entries changed."""
+    changed = []
+    missing = []
+    at = folder
+    while not at.exists():
+        missing.append(at)
+        at = at.parent
+    for path in reversed(missing):
+        path.mkdir(mode=0o700, exist_ok=True)
+        changed.append(path.parent)
+    return changed
+
+
+def _fsync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class OwnedBlobs:
+    """The `Blobs` of the log contract.
+
+    ask: runs one statement on a connection of the log and returns its rows.
+    """
+
+    def __init__(self, ask: Ask, owner: str, home: Path) -> None:
+        self._ask = ask
+        self._owner = owner
+        self._files = BlobFiles(home, owner)
+
+    async def put(self, data: bytes) -> str:
+        return (await self.put_many([data]))[0]
+
+    async def put_many(self, items: Sequence[bytes]) -> list[str]:
+        """Store all; when it returns all are durable. Raises TooLarge, UnavailableError."""
+        names = [hashlib.sha256(data).hexdigest() for data in items]
+        unique = dict(zip(names, items, strict=True))
+        absent = await self.missing(list(unique))
+        batch: list[tuple[str, int, bytes | None]] = []
+        room = _BATCH_BYTES
+        for name, data in unique.items():
+            large = len(data) > IN_POSTGRES_BYTES
+            if large:
+                # Also when the row is there: its file may have been lost.
+                await asyncio.to_thread(self._files.write, name, data)
+            if name not in absent:
+                continue
+            batch.append((name, len(data), None if large else data))
+            room -= 0 if large else len(data)
+            if room <= 0 or len(batch) >= 500:
+                await self._insert(batch)
+                batch, room = [], _BATCH_BYTES
+        if batch:
+            await self._insert(batch)
+        return names
+
+    async def _insert(self, batch: Sequence[tuple[str, int, bytes | None]]) -> None:
+        await self._ask(
+            "INSERT INTO reprise.blobs (owner, sha256, size, data)"
+            " SELECT %s, w.sha256, w.size, w.data"
+            " FROM unnest(%b::bytea[], %s::bigint[], %b::bytea[]) AS w(sha256, size, data)"
+            " ON CONFLICT DO NOTHING RETURNING size",
+            [
+                self._owner,
+                [bytes.fromhex(name) for name, _, _ in batch],
+                [size for _, size, _ in batch],
+                [data for _, _, data in batch],
+            ],
+        )
+
+    async def get(self, sha256: str) -> bytes:
+        rows = await self._ask(
+            "SELECT size, data FROM reprise.blobs WHERE owner = %s AND sha256 = %s",
+            [self._owner, _digest(sha256)],
+        )
+        if not rows:
+            raise LogCorrupt(f"Blob {sha256} is not stored for {self._owner}.")
+        size, data = rows[0]
+        if data is None:
+            data = await asyncio.to_thread(self._files.read, sha256, size)
+            if data is None:
+                raise LogCorrupt(
+                    f"Blob {sha256} ({size} bytes) has no whole file at {self._files.path(sha256)}."
+                    " If the log is used from several machines, they must share that folder."
+                )
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise LogCorrupt(f"Blob {sha256} holds other bytes than those it is named for.")
+        return bytes(data)
+
+    async def missing(self, sha256s: Sequence[str]) -> set[str]:
+        wanted = {_digest(name): name for name in sha256s}
+        if not wanted:
+            return set()
+        rows = await self._ask(
+            "SELECT sha256 FROM reprise.blobs WHERE owner = %s AND sha256 = ANY(%b::bytea[])",
+            [self._owner, list(wanted)],
+        )
+        stored = {wanted[bytes(row[0])] for row in rows}
+        return set(sha256s) - stored
+
+
+def _digest(name: str) -> bytes:
+    try:
+        digest = bytes.fromhex(name)
+    except ValueError:
+        digest = b""
+    if len(digest) != 32 or digest.hex() != name:
+        raise RepriseError(f"{name!r} is not the sha256 of a blob.")
+    return digest

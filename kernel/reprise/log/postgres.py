@@ -1,0 +1,257 @@
+"""The log of one owner in Postgres: finds, begins, reads, checks and acquires sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+import psycopg
+
+from reprise.errors import (
+    DatabaseUnavailable,
+    RepriseError,
+    UnavailableError,
+    UsageError,
+)
+from reprise.log import embedded, schema
+from reprise.log.blobs import OwnedBlobs
+from reprise.log.check import CheckReport, check_session
+from reprise.log.connect import (
+    KERNEL_ROLE,
+    Connection,
+    described,
+    explained,
+    is_connection_loss,
+    open_connection,
+    watched,
+)
+from reprise.log.lease import Lease
+from reprise.log.model import Json
+from reprise.log.reader import SESSION_QUERY, Reader, session_info
+from reprise.log.store import SessionInfo
+from reprise.log.writer import Writer
+
+
+def now_us() -> int:
+    """Microseconds since the epoch, UTC. For people to read; nothing is decided by it."""
+    return time.time_ns() // 1000
+
+
+def default_home() -> Path:
+    """Where the embedded parts keep their state: REPRISE_HOME, else the user's data folder."""
+    return Path(os.environ.get("REPRISE_HOME") or platformdirs.user_data_path("reprise")).absolute()
+
+
+class Log:
+    """All sessions of one owner.
+
+    With a DSN, Reprise uses that database: its login must be a member of `reprise_kernel`, as
+    which all work is done (SET ROLE). If the login may also set up the schema (it owns the
+    database and may create roles, or is a member of `reprise_owner`), missing migrations are
+    applied; a login that is a member of `reprise_kernel` only works on a database that is
+    migrated already, which is the setting for operators. Without a DSN the embedded server in
+    `home` is used and started when needed.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        owner: str,
+        home: Path,
+        connection: Connection,
+        server: embedded.Server | None,
+    ) -> None:
+        self.owner = owner
+        self.home = home
+        self._dsn = dsn
+        self._server = server
+        self._connection: Connection | None = connection
+        self._lock = asyncio.Lock()
+        self._closed = False
+        self._blobs = OwnedBlobs(self._ask, owner, home)
+
+    @classmethod
+    async def connect(
+        cls,
+        dsn: str | None = None,
+        *,
+        owner: str | None = None,
+        home: Path | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> Log:
+        """Connect, and start the embedded server and migrate if that is needed.
+
+        dsn: default REPRISE_DSN, else the embedded server. owner: default the OS user's name.
+        Raises UnavailableError or DatabaseUnavailable.
+        """
+        folder = (home or default_home()).absolute()
+        name = owner or getpass.getuser()
+        given = dsn or os.environ.get("REPRISE_DSN")
+        server = None
+        if given:
+            kernel_dsn = owner_dsn = given
+        else:
+            server = embedded.Server(folder)
+            await server.ensure_running(progress)
+            kernel_dsn, owner_dsn = server.kernel_dsn, server.owner_dsn
+        connection = await _connect_migrated(kernel_dsn, owner_dsn, progress)
+        return cls(kernel_dsn, name, folder, connection, server)
+
+    async def find(self, key: str) -> uuid.UUID | None:
+        """The session that `key` was bound to last."""
+        rows = await self._ask(
+            "SELECT session FROM reprise.bindings WHERE owner = %s AND key = %s"
+            " ORDER BY number DESC LIMIT 1",
+            [self.owner, key],
+        )
+        return rows[0][0] if rows else None
+
+    async def sessions(self) -> list[SessionInfo]:
+        """All sessions of this owner, the one used last first."""
+        rows = await self._ask(SESSION_QUERY + " ORDER BY h.last_at DESC, s.id", [self.owner])
+        return [session_info(row) for row in rows]
+
+    async def begin(
+        self, *, session: uuid.UUID | None = None, notebook: str | None = None, kernel: str
+    ) -> uuid.UUID:
+        """Create a session; with an id of this owner that exists, nothing changes."""
+        identity = session or uuid.uuid4()
+        await self._ask(
+            "INSERT INTO reprise.sessions (id, owner, created_at, notebook, kernel)"
+            " VALUES (%s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
+            [identity, self.owner, now_us(), notebook, kernel],
+        )
+        rows = await self._ask("SELECT owner FROM reprise.sessions WHERE id = %s", [identity])
+        if not rows or rows[0][0] != self.owner:
+            raise UsageError(
+                f"The session id {identity} belongs to another owner. Nothing was changed; begin"
+                " the session under a new id."
+            )
+        return identity
+
+    async def reader(self, session: uuid.UUID) -> Reader:
+        """Raises SessionNotFound."""
+        reader = Reader(self._ask, session, self.owner, self._blobs)
+        await reader.info()
+        return reader
+
+    async def acquire(
+        self, session: uuid.UUID, holder: Mapping[str, Json], *, wait: float = 10.0
+    ) -> Writer:
+        """Become the session's writer; steps an earlier writer left open end as `lost`.
+
+        holder: who we are, for people: {"pid": …, "host": …}.
+        Raises LeaseHeld after `wait` seconds, SessionNotFound, DatabaseUnavailable.
+        """
+        await self.reader(session)
+        lease = Lease(session, self.owner, holder, now_us())
+        connection = await self._open()
+        try:
+            head = await lease.take(connection, wait)
+            writer = Writer(
+                connection=connection,
+                lease=lease,
+                head=head,
+                owner=self.owner,
+                ask=self._ask,
+                blobs=self._blobs,
+                reconnect=self._open,
+                now=now_us,
+            )
+            await writer.settle()
+        except psycopg.Error as error:
+            await connection.close()
+            raise explained(error, f"taking session {session}", self._dsn) from error
+        except BaseException:
+            await connection.close()
+            raise
+        return writer
+
+    async def check(self, session: uuid.UUID, *, blobs: bool = False) -> CheckReport:
+        """Recompute the session's digests, chain and hashes; with `blobs`, those of blobs too."""
+        reader = await self.reader(session)
+        return await check_session(self._ask, reader, blobs=blobs)
+
+    async def close(self) -> None:
+        self._closed = True
+        async with self._lock:
+            if self._connection is not None:
+                connection, self._connection = self._connection, None
+                await connection.close()
+
+    async def _open(self) -> Connection:
+        """A new connection as the kernel role. Raises DatabaseUnavailable."""
+        if self._server is not None:
+            await self._server.ensure_running(None)
+        try:
+            return await open_connection(self._dsn, role=KERNEL_ROLE)
+        except psycopg.Error as error:
+            raise DatabaseUnavailable(
+                f"{described(self._dsn)} cannot be reached: {' '.join(str(error).split())}."
+                " What was acknowledged is stored. Nothing runs until it is back."
+            ) from error
+
+    async def _ask(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Run one statement on the reading connection; once more when that was stale.
+
+        Only reads and idempotent inserts come here, so running one twice does no harm.
+        """
+        async with self._lock:
+            if self._closed:
+                raise RepriseError("This log was closed.")
+            for last_try in (False, True):
+                connection = self._connection or await self._open()
+                self._connection = None
+                try:
+                    with watched(connection):
+                        cursor = await connection.execute(statement, values)
+                        rows = await cursor.fetchall() if cursor.description else []
+                    self._connection = connection
+                except psycopg.Error as error:
+                    if not is_connection_loss(error, connection):
+                        self._connection = connection
+                        raise explained(error, "reading or storing", self._dsn) from error
+                    if last_try:
+                        raise explained(error, "reading or storing", self._dsn) from error
+                else:
+                    return rows
+                finally:
+                    if self._connection is None:
+                        await connection.close()
+        raise AssertionError("not reached")
+
+
+async def _connect_migrated(
+    kernel_dsn: str, owner_dsn: str, progress: Callable[[str], None] | None
+) -> Connection:
+    for migrated in (False, True):
+        try:
+            connection, version = await schema.connect_as_kernel(kernel_dsn)
+        except psycopg.Error as error:
+            raise explained(error, "connecting", kernel_dsn) from error
+        if connection is not None and version == schema.VERSION:
+            return connection
+        if connection is not None:
+            await connection.close()
+        if version > schema.VERSION:
+            raise UnavailableError(
+                f"{described(kernel_dsn)} has Reprise's schema in version {version}, made by a"
+                f" newer Reprise; this one knows version {schema.VERSION}. Nothing was changed. Upgrade"
+                " Reprise here, or use another database."
+            )
+        if migrated:
+            break
+        if progress is not None:
+            progress("Setting up Reprise's tables in Postgres …")
+        await schema.migrate(owner_dsn, kernel_may_log_in=owner_dsn != kernel_dsn)
+    raise UnavailableError(
+        f"{described(kernel_dsn)} was migrated, but this login may not act as {KERNEL_ROLE}. An"
+        f" administrator of the database can run: GRANT {KERNEL_ROLE} TO the login."
+    )
