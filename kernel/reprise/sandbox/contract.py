@@ -143,10 +143,12 @@ class Container(Protocol):
 
     stream: our end of the one duplex stream, connected, non-blocking.
     pid: host process id of the outermost process (for `doctor`, tests and demos).
+    workspace: where the workspace lies as seen from inside.
     """
 
     stream: socket.socket
     pid: int
+    workspace: str
 
     async def wait(self) -> DeathCause:
         """Return when the container has ended and all its processes are gone."""

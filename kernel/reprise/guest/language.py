@@ -1,0 +1,220 @@
+"""The language kernel as a process: started with its limits, signalled, and ended with its tree.
+
+Imports little: it runs before anything slow is loaded, so that the language kernel's own start,
+which takes longest, begins first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import resource
+import signal
+import time
+
+from reprise.guest import venv
+from reprise.guest.prctl import set_dumpable, set_parent_death_signal
+from reprise.guest.settings import Settings
+from reprise.guest.tree import descendants, others_in_namespace
+
+#: A kernel's process dies before the guest when the machine runs out of memory, so that the
+#: guest can tell of it (proc(5), oom_score_adj).
+_OOM_SCORE = b"700"
+
+#: Port numbers of an ipc connection are only suffixes of socket file names.
+PORTS = {
+    "shell_port": 1,
+    "iopub_port": 2,
+    "stdin_port": 3,
+    "control_port": 4,
+    "hb_port": 5,
+}
+
+
+class LanguageKernel:
+    """One language kernel at a time; `start` again after `end` gives a clean one.
+
+    folder: private, holds the connection file and sockets of the present run.
+    output: read end of the pipe its own stdout and stderr go to.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.pid = 0
+        self.folder = ""
+        self.key = ""
+        self.output = -1
+        self.stopped = False
+
+    def endpoint(self, port: str) -> str:
+        return f"ipc://{self.folder}/k-{PORTS[port]}"
+
+    def start(self) -> None:
+        """Start it. Raises OSError when even a process cannot be made."""
+        settings = self._settings
+        base = os.environ.get("XDG_RUNTIME_DIR") or os.environ.get("TMPDIR") or "/tmp"
+        self.folder = f"{base}/reprise-{os.urandom(8).hex()}"
+        os.mkdir(self.folder, 0o700)
+        self.key = os.urandom(32).hex()
+        file = f"{self.folder}/kernel.json"
+        connection = {
+            "transport": "ipc",
+            "ip": f"{self.folder}/k",
+            **PORTS,
+            "key": self.key,
+            "signature_scheme": "hmac-sha256",
+            "kernel_name": settings.name,
+        }
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as out:
+            json.dump(connection, out)
+        cwd = os.path.join(settings.workspace, settings.cwd)
+        with contextlib.suppress(FileExistsError):
+            os.makedirs(cwd)
+        argv = list(settings.argv)
+        env = dict(os.environ)
+        if settings.isolated and settings.language == "python":
+            argv[0] = venv.make(argv[0], settings.workspace, env)
+        names = {"connection_file": file, "resource_dir": settings.resource_dir}
+        argv = [re.sub(r"\{([A-Za-z0-9_]+)\}", lambda m: names.get(m[1], m[0]), a) for a in argv]
+        for name, value in settings.env.items():
+            env[name] = re.sub(r"\$\{(\w+)\}", lambda m: env.get(m[1], m[0]), value)
+        self.stopped = False
+        read, write = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(read, False)
+        self.output = read
+        guest = os.getpid()
+        # Not subprocess: importing it takes longer than the whole of this.
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                self._become(argv, env, cwd, write, guest)
+            except BaseException as error:
+                os.write(2, f"reprise: {argv[0]} could not be started: {error}\n".encode())
+            finally:
+                os._exit(127)
+        os.close(write)
+
+    def _become(
+        self, argv: list[str], env: dict[str, str], cwd: str, output: int, guest: int
+    ) -> None:
+        settings = self._settings
+        # The stream must not be open in a process that others may look into.
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.closerange(3, 4096)
+        os.setsid()
+        set_parent_death_signal(signal.SIGKILL)
+        if os.getppid() != guest:
+            os._exit(127)
+        set_dumpable(True)
+        with open("/proc/self/oom_score_adj", "wb", buffering=0) as score:
+            score.write(_OOM_SCORE)
+        set_limits(settings)
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        os.chdir(cwd)
+        os.execve(argv[0], argv, env)
+
+    def interrupt(self) -> None:
+        """SIGINT to its process group, as jupyter_client does."""
+        self._signal(signal.SIGINT)
+
+    def pause(self) -> None:
+        if not self.stopped:
+            self.stopped = True
+            self._signal(signal.SIGSTOP)
+
+    def unpause(self) -> None:
+        if self.stopped:
+            self.stopped = False
+            self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        if self.pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL to the language kernel only; its end is then told like any other."""
+        if self.pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        """End it and everything it started, and wait until they are gone."""
+        end_tree(self._settings.isolated)
+        self.pid = 0
+        if self.output >= 0:
+            os.close(self.output)
+            self.output = -1
+        self.forget()
+
+    def forget(self) -> None:
+        """Remove the private folder of the present run."""
+        with contextlib.suppress(OSError):
+            for name in os.listdir(self.folder):
+                os.unlink(f"{self.folder}/{name}")
+            os.rmdir(self.folder)
+
+
+def set_limits(settings: Settings) -> None:
+    """RLIMITs of the language kernel and all it starts."""
+    wanted = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_NOFILE, settings.open_files)]
+    if settings.memory:
+        # DATA, not AS: libraries reserve address space they never use. Each process on its own;
+        # the tree's total is watched (`watch`).
+        wanted.append((resource.RLIMIT_DATA, settings.memory))
+    if settings.processes and settings.isolated:
+        # Counted per user namespace since Linux 5.14, so only where we have one of our own.
+        wanted.append((resource.RLIMIT_NPROC, settings.processes))
+    for limit, value in wanted:
+        _soft, hard = resource.getrlimit(limit)
+        if hard != resource.RLIM_INFINITY:
+            value = min(value, hard)
+        if value or limit == resource.RLIMIT_CORE:
+            resource.setrlimit(limit, (value, value))
+
+
+def end_tree(isolated: bool) -> None:
+    """SIGKILL to every process but init and the guest (isolated), or to all descendants.
+
+    Returns when they are gone, zombies of ours reaped; gives up after ten seconds (a process
+    in uninterruptible sleep), the container's end takes what is left.
+    """
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        if isolated:
+            with contextlib.suppress(ProcessLookupError):
+                # One system call for all: a fork bomb cannot outrun it (kill(2)).
+                os.kill(-1, signal.SIGKILL)
+        else:
+            found = descendants(os.getpid())
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGSTOP)
+            for pid in found + [p for p in descendants(os.getpid()) if p not in found]:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+        reap_all()
+        if not (others_in_namespace() if isolated else descendants(os.getpid())):
+            return
+        time.sleep(0.001)
+
+
+def reap_all() -> list[tuple[int, int]]:
+    """Reap every ended child: (pid, wait status)."""
+    found = []
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return found
+        if pid == 0:
+            return found
+        found.append((pid, status))

@@ -1,0 +1,32 @@
+"""The prctl(2) calls that Python has no name for."""
+
+from __future__ import annotations
+
+import ctypes
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+_PR_SET_CHILD_SUBREAPER = 36
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _prctl(option: int, value: int) -> None:
+    if _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"prctl({option}, {value})")
+
+
+def set_dumpable(dumpable: bool) -> None:
+    """Whether processes of the same user may ptrace this one and open its /proc entries."""
+    _prctl(_PR_SET_DUMPABLE, int(dumpable))
+
+
+def set_parent_death_signal(number: int) -> None:
+    """The signal this process gets when the thread that started it ends."""
+    _prctl(_PR_SET_PDEATHSIG, number)
+
+
+def set_child_subreaper() -> None:
+    """Orphaned descendants become children of this process instead of init's."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)

@@ -1,0 +1,386 @@
+"""The guest's loop: one thread that serves stream, language kernel and limits, never blocking."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+from collections import deque
+from typing import Any
+
+import zmq
+
+from reprise.guest import cut, venv, watch
+from reprise.guest.files import Files
+from reprise.guest.language import LanguageKernel, end_tree, reap_all
+from reprise.guest.relay import Relay
+from reprise.guest.settings import Settings
+from reprise.guest.stream import Stream, StreamClosed
+from reprise.guest.tree import descendants, others_in_namespace
+from reprise.sandbox.frames import MAX_BODY, PROTOCOL, Channel, Frame
+
+#: Output waiting for the host above which the language kernel is stopped, and below which it
+#: goes on, in bytes.
+PAUSE_ABOVE = 16 << 20
+RESUME_BELOW = 4 << 20
+
+#: How much more an interrupted kernel may say before it is stopped again: enough to raise.
+_INTERRUPT_ROOM = 8 << 20
+
+#: Seconds between two looks at the tree's memory.
+_WATCH_INTERVAL = 0.2
+
+#: Milliseconds of silence after which an ended kernel's sockets count as empty.
+_DRAIN_SILENCE = 20
+
+#: Seconds that the news of a death waits for output the host has given no credit for yet.
+_DEATH_PATIENCE = 10.0
+
+#: The end of what the language kernel wrote to its own stdout and stderr is kept for its death
+#: report; bytes.
+_TAIL = 4096
+
+
+class CallError(Exception):
+    """A call that cannot be answered as asked; `kind` is for programs."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Service:
+    """Everything the guest does once the language kernel has been started."""
+
+    def __init__(self, stream: Stream, settings: Settings, language: LanguageKernel) -> None:
+        self._stream = stream
+        self._settings = settings
+        self._language = language
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=1)
+        self._poller = zmq.Poller()
+        self._pending: deque[Frame] = deque()
+        self._restarting: list[bytes] = []
+        self._death: dict[str, Any] | None = None
+        self._death_due = 0.0
+        self._memory_used: int | None = None
+        self._pause_above = PAUSE_ABOVE
+        self._tail = b""
+        self._next_watch = 0.0
+        self._message_limit = settings.message or MAX_BODY[Channel.IOPUB]
+        skeleton = {
+            f"{venv.FOLDER}/{path}": (kind, text)
+            for path, kind, text in (
+                venv.skeleton(settings.argv[0], f"{settings.workspace}/{venv.FOLDER}")
+                if settings.isolated and settings.language == "python"
+                else []
+            )
+        }
+        self._skeleton = skeleton
+        self._files = Files(settings.workspace, self._is_skeleton)
+        self._relay = self._connect()
+        self._woken, wake = socket.socketpair()
+        self._woken.setblocking(False)
+        wake.setblocking(False)
+        self._wake = wake
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+
+    def _connect(self) -> Relay:
+        relay = Relay(
+            self._context,
+            self._poller,
+            self._language.endpoint,
+            self._language.key,
+            self._deliver,
+        )
+        relay.ask_kernel_info()
+        self._poller.register(self._language.output, zmq.POLLIN)
+        return relay
+
+    # The loop
+
+    def run(self) -> None:
+        """Serve until the host goes away (StreamClosed)."""
+        self._poller.register(self._woken, zmq.POLLIN)
+        stream = self._stream
+        waiting_flags = 0
+        self._reap()  # it may have died before anyone listened for SIGCHLD
+        while True:
+            flags = zmq.POLLIN | (zmq.POLLOUT if stream.writable_wanted else 0)
+            if flags != waiting_flags:
+                self._poller.register(stream.fileno(), flags)
+                waiting_flags = flags
+            for source, event in self._poller.poll(self._timeout()):
+                if source == stream.fileno():
+                    if event & zmq.POLLOUT:
+                        stream.flush()
+                    if event & ~zmq.POLLOUT:
+                        for frame in stream.receive():
+                            self._serve(frame)
+                elif source == self._language.output:
+                    self._read_tail()
+                elif source == self._woken.fileno() or source is self._woken:
+                    self._drain_wakeups()
+                    self._reap()
+                elif not source.closed:
+                    self._relay.readable(source)
+            self._after()
+
+    def _timeout(self) -> int | None:
+        if self._pending:
+            return 5
+        if self._death is not None or self._language.stopped:
+            return 20
+        if self._settings.memory and self._language.pid:
+            return max(0, int((self._next_watch - time.monotonic()) * 1000) + 1)
+        return None
+
+    def _after(self) -> None:
+        if self._pending:
+            self._forward_pending()
+        if self._relay.kernel_info is not None:
+            self._announce(self._relay.kernel_info)
+            self._relay.kernel_info = None
+        if self._language.stopped and self._stream.queued(Channel.IOPUB) < RESUME_BELOW:
+            self._pause_above = PAUSE_ABOVE
+            self._language.unpause()
+        if self._death is not None:
+            self._tell_death()
+        elif self._settings.memory and time.monotonic() >= self._next_watch:
+            self._watch_memory()
+
+    def _serve(self, frame: Frame) -> None:
+        channel = frame.channel
+        if channel in (Channel.SHELL, Channel.CONTROL, Channel.STDIN):
+            if self._pending or not self._forward(frame):
+                self._pending.append(frame)
+        elif channel is Channel.CALL:
+            self._call(frame.parts)
+            self._stream.consume(frame)
+        elif channel is Channel.PING:
+            self._stream.send(Channel.PONG, frame.parts)
+        elif channel is Channel.GOODBYE:
+            raise StreamClosed("the host said goodbye")
+
+    def _forward(self, frame: Frame) -> bool:
+        if not self._relay.forward(frame.channel, frame.parts):
+            return False
+        self._stream.consume(frame)
+        return True
+
+    def _forward_pending(self) -> None:
+        while self._pending and self._forward(self._pending[0]):
+            self._pending.popleft()
+
+    # What comes out of the language kernel
+
+    def _deliver(self, channel: Channel, parts: list[bytes]) -> None:
+        size = sum(map(len, parts))
+        if channel is Channel.IOPUB:
+            if size > self._message_limit or len(parts) > 4000:
+                parts = [parts[0][:1024], *cut.cut(parts[1:], self._message_limit)]
+            self._stream.send(channel, parts)
+            if not self._language.stopped and self._stream.queued(channel) > self._pause_above:
+                self._language.pause()
+            return
+        bound = MAX_BODY[channel] - (1 << 16)
+        if size > bound or len(parts) > 4000:
+            parts = [parts[0], *cut.refuse_reply(parts[1:], bound)]
+        self._stream.send(channel, parts)
+
+    def _announce(self, content: bytes) -> None:
+        try:
+            info = json.loads(content)
+        except ValueError:
+            info = {}
+        event = {"event": "ready", "kernel_info": info, "protocol": PROTOCOL}
+        self._stream.send(Channel.EVENT, [json.dumps(event).encode()])
+        for call in self._restarting:
+            self._answer(call, {"kernel_info": info})
+        self._restarting.clear()
+
+    def _read_tail(self) -> None:
+        try:
+            data = os.read(self._language.output, 1 << 16)
+        except BlockingIOError:
+            return
+        if not data:
+            self._poller.unregister(self._language.output)
+            return
+        self._tail = (self._tail + data)[-_TAIL:]
+
+    # Life and death
+
+    def _drain_wakeups(self) -> None:
+        try:
+            while self._woken.recv(4096):
+                pass
+        except BlockingIOError:
+            return
+
+    def _reap(self) -> None:
+        for pid, status in reap_all():
+            if pid == self._language.pid:
+                self._died(status)
+
+    def _died(self, status: int) -> None:
+        """The language kernel ended by itself: keep what it said, then tell."""
+        self._language.pid = 0
+        self._language.stopped = False
+        self._relay.drain(_DRAIN_SILENCE)
+        self._read_last_tail()
+        event: dict[str, Any] = {"event": "died"}
+        if self._memory_used is not None:
+            event |= {"what": "memory", "limit": self._settings.memory, "used": self._memory_used}
+        elif os.WIFSIGNALED(status):
+            event |= {"what": "signal", "signal": os.WTERMSIG(status)}
+        else:
+            event |= {"what": "exit", "code": os.waitstatus_to_exitcode(status)}
+        event["detail"] = self._tail.decode("utf-8", "replace")
+        self._death = event
+        self._death_due = time.monotonic() + _DEATH_PATIENCE
+        for call in self._restarting:
+            self._refuse(call, "died", "the language kernel ended while it started again")
+        self._restarting.clear()
+
+    def _read_last_tail(self) -> None:
+        try:
+            while data := os.read(self._language.output, 1 << 16):
+                self._tail = (self._tail + data)[-_TAIL:]
+        except BlockingIOError:
+            return
+
+    def _tell_death(self) -> None:
+        late = time.monotonic() >= self._death_due
+        if self._death and (late or not self._stream.queued(Channel.IOPUB)):
+            self._stream.send(Channel.EVENT, [json.dumps(self._death).encode()])
+            self._death = None
+
+    def _watch_memory(self) -> None:
+        self._next_watch = time.monotonic() + _WATCH_INTERVAL
+        if not self._language.pid:
+            return
+        used = watch.over(self._tree(), self._settings.memory)
+        if used is not None:
+            self._memory_used = used
+            self._language.kill()
+
+    def _tree(self) -> list[int]:
+        if self._settings.isolated:
+            return others_in_namespace()
+        return descendants(os.getpid())
+
+    def _restart(self, call: bytes) -> None:
+        self._poller.unregister(self._language.output)
+        self._relay.close()
+        self._language.end()
+        self._pending.clear()
+        self._death = None
+        self._memory_used = None
+        self._tail = b""
+        self._restarting.append(call)
+        self._language.start()
+        self._relay = self._connect()
+
+    # Calls
+
+    def _call(self, parts: list[bytes]) -> None:
+        call = parts[0]
+        try:
+            arguments = json.loads(parts[1])
+            name = arguments.pop("name")
+            if name == "restart_kernel":
+                self._restart(call)
+                return
+            answer, data = self._perform(name, arguments, parts[2:])
+        except CallError as error:
+            self._refuse(call, error.kind, str(error))
+        except OSError as error:
+            named = f": {error.filename}" if error.filename else ""
+            self._refuse(call, "os", f"{error.strerror or error}{named}")
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            self._refuse(call, "arguments", f"{type(error).__name__}: {error}")
+        else:
+            self._answer(call, answer, data)
+
+    def _perform(
+        self, name: str, arguments: dict[str, Any], data: list[bytes]
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        match name:
+            case "ping":
+                return {}, []
+            case "interrupt":
+                self._interrupt()
+                return {}, []
+            case "put":
+                self._files.put(arguments["entries"], data)
+                return {}, []
+            case "remove":
+                self._files.remove(arguments["paths"])
+                return {}, []
+            case "get":
+                about, piece = self._files.get(
+                    arguments["path"], int(arguments["offset"]), int(arguments["length"])
+                )
+                return about, [piece]
+            case "tree":
+                entries, more = self._files.tree(
+                    bool(arguments.get("hashes")),
+                    int(arguments.get("limit", 1000)),
+                    arguments.get("after"),
+                )
+                return {"entries": entries, "more": more}, []
+            case "usage":
+                tree = self._tree()
+                used = watch.filled([self._settings.workspace]) if self._settings.isolated else 0
+                return {
+                    "memory": watch.proportional(tree),
+                    "processes": len(tree),
+                    "workspace": used,
+                }, []
+            case _:
+                raise CallError("name", f"there is no call named {name!r}")
+
+    def _interrupt(self) -> None:
+        if self._settings.interrupt_mode == "message":
+            self._relay.request_interrupt()
+        else:
+            self._language.interrupt()
+        if self._language.stopped:
+            # It must run to notice; give it room so that it is not stopped again at once.
+            self._pause_above = self._stream.queued(Channel.IOPUB) + _INTERRUPT_ROOM
+            self._language.unpause()
+
+    def _answer(self, call: bytes, answer: dict[str, Any], data: list[bytes] = []) -> None:  # noqa: B006
+        body = json.dumps({"ok": True, **answer}).encode()
+        self._stream.send(Channel.ANSWER, [call, body, *data])
+
+    def _refuse(self, call: bytes, kind: str, message: str) -> None:
+        body = json.dumps({"ok": False, "error": message, "kind": kind}).encode()
+        self._stream.send(Channel.ANSWER, [call, body])
+
+    def _is_skeleton(self, path: str) -> bool:
+        """Whether a path is an untouched part of the session's empty Python environment."""
+        made = self._skeleton.get(path)
+        if made is None:
+            return False
+        kind, text = made
+        full = os.path.join(self._settings.workspace, path)
+        try:
+            if kind == "link":
+                return os.readlink(full) == text
+            with open(full, encoding="utf-8", errors="surrogateescape") as file:
+                return file.read(len(text) + 1) == text
+        except OSError:
+            return False
+
+
+def serve(stream: Stream, settings: Settings, language: LanguageKernel) -> None:
+    """Serve until the host goes away, then end everything below us."""
+    try:
+        Service(stream, settings, language).run()
+    finally:
+        language.forget()
+        end_tree(settings.isolated)

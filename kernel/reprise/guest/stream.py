@@ -1,0 +1,142 @@
+"""The guest's end of the byte stream: frames in and out, credit on both sides, never blocking."""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from collections.abc import Sequence
+
+from reprise.sandbox.frames import (
+    WINDOWS,
+    Channel,
+    Decoder,
+    Frame,
+    FrameError,
+    ReceiveCredit,
+    SendCredit,
+    decode_grant,
+    encode,
+    encode_grant,
+)
+
+_CHUNK = 1 << 18
+
+
+class StreamClosed(Exception):
+    """The host has gone, or said goodbye: the sandbox has no reason to live on."""
+
+
+class Stream:
+    """Frames over a connected socket.
+
+    `send` keeps what cannot go yet: per channel while the host has given no credit, and as
+    bytes while the socket is full. `queued` says how much that is, so that the caller can stop
+    producing.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self._sock = sock
+        self._decoder = Decoder()
+        self._send = {channel: SendCredit(window) for channel, window in WINDOWS.items()}
+        self._receive = {channel: ReceiveCredit(window) for channel, window in WINDOWS.items()}
+        self._waiting: dict[Channel, deque[bytes]] = {channel: deque() for channel in WINDOWS}
+        self._waiting_size = dict.fromkeys(WINDOWS, 0)
+        self._out: deque[memoryview] = deque()
+        self._out_size = 0
+
+    def fileno(self) -> int:
+        return self._sock.fileno()
+
+    @property
+    def writable_wanted(self) -> bool:
+        """Whether bytes wait for room in the socket."""
+        return bool(self._out)
+
+    def queued(self, channel: Channel) -> int:
+        """Bytes of this channel's frames that wait for credit, and all that wait for the socket."""
+        return self._waiting_size[channel] + self._out_size
+
+    def receive(self) -> list[Frame]:
+        """Frames that have arrived. Raises StreamClosed at the end of the stream."""
+        try:
+            data = self._sock.recv(_CHUNK)
+        except (BlockingIOError, InterruptedError):
+            return []
+        except OSError as error:
+            raise StreamClosed(str(error)) from error
+        if not data:
+            raise StreamClosed("the host closed the stream")
+        found = []
+        try:
+            for frame in self._decoder.feed(data):
+                if frame.channel is Channel.CREDIT:
+                    channel, size = decode_grant(frame.parts)
+                    self._send[channel].grant(size)
+                    self._release(channel)
+                    continue
+                if frame.channel in self._receive:
+                    self._receive[frame.channel].receive(frame.size)
+                found.append(frame)
+        except FrameError as error:
+            raise StreamClosed(f"the host broke the protocol: {error}") from error
+        return found
+
+    def consume(self, frame: Frame) -> None:
+        """Give the frame's credit back: it was dealt with."""
+        credit = self._receive[frame.channel]
+        credit.consume(frame.size)
+        if granted := credit.due():
+            self._write(encode_grant(frame.channel, granted))
+
+    def send(self, channel: Channel, parts: Sequence[bytes]) -> None:
+        """Send a frame, or keep it until it can go."""
+        data = encode(channel, parts)
+        credit = self._send.get(channel)
+        if credit is not None:
+            if self._waiting[channel] or not credit.open():
+                self._waiting[channel].append(data)
+                self._waiting_size[channel] += len(data)
+                return
+            credit.spend(len(data))
+        self._write(data)
+
+    def _release(self, channel: Channel) -> None:
+        waiting, credit = self._waiting[channel], self._send[channel]
+        while waiting and credit.open():
+            data = waiting.popleft()
+            self._waiting_size[channel] -= len(data)
+            credit.spend(len(data))
+            self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        if not self._out:
+            try:
+                sent = self._sock.send(data)
+            except (BlockingIOError, InterruptedError):
+                sent = 0
+            except OSError as error:
+                raise StreamClosed(str(error)) from error
+            if sent == len(data):
+                return
+            self._out.append(memoryview(data)[sent:])
+            self._out_size += len(data) - sent
+            return
+        self._out.append(memoryview(data))
+        self._out_size += len(data)
+
+    def flush(self) -> None:
+        """Write what waits, as far as the socket takes it."""
+        while self._out:
+            head = self._out[0]
+            try:
+                sent = self._sock.send(head)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                raise StreamClosed(str(error)) from error
+            self._out_size -= sent
+            if sent == len(head):
+                self._out.popleft()
+            else:
+                self._out[0] = head[sent:]

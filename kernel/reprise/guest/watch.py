@@ -1,0 +1,56 @@
+"""How much memory the processes of a sandbox use, from /proc."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+_FIELDS = (b"RssAnon:", b"RssShmem:")
+
+
+def resident(pids: Iterable[int]) -> int:
+    """Bytes of anonymous and shared memory of some processes; pages they share count for each."""
+    total = 0
+    for pid in pids:
+        for line in _lines(f"/proc/{pid}/status"):
+            if line.startswith(_FIELDS):
+                total += int(line.split()[1]) << 10
+    return total
+
+
+def proportional(pids: Iterable[int]) -> int:
+    """As `resident`, with shared pages divided among those who share them: exact, but slow."""
+    total = 0
+    for pid in pids:
+        for line in _lines(f"/proc/{pid}/smaps_rollup"):
+            if line.startswith((b"Pss_Anon:", b"Pss_Shmem:")):
+                total += int(line.split()[1]) << 10
+    return total
+
+
+def over(pids: list[int], limit: int) -> int | None:
+    """Bytes in use if that is more than `limit`, else None."""
+    if resident(pids) <= limit:
+        return None
+    used = proportional(pids)
+    return used if used > limit else None
+
+
+def filled(folders: Iterable[str]) -> int:
+    """Bytes that lie in the memory-backed file systems of some folders."""
+    total = 0
+    for folder in folders:
+        try:
+            found = os.statvfs(folder)
+        except OSError:
+            continue
+        total += (found.f_blocks - found.f_bfree) * found.f_frsize
+    return total
+
+
+def _lines(path: str) -> list[bytes]:
+    try:
+        with open(path, "rb") as file:
+            return file.readlines()
+    except OSError:
+        return []

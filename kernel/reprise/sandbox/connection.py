@@ -1,0 +1,451 @@
+"""The host's end of the byte stream: sends messages, makes calls, and notices every death."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from reprise.errors import GuestCallFailed, ProtocolViolation, SandboxDied, SandboxError, TooLarge
+from reprise.sandbox.contract import Backend, Container, DeathCause, SandboxSpec
+from reprise.sandbox.frames import (
+    MAX_BODY,
+    PROTOCOL,
+    WINDOWS,
+    Channel,
+    Decoder,
+    Frame,
+    FrameError,
+    ReceiveCredit,
+    SendCredit,
+    decode_grant,
+    decode_id,
+    encode,
+    encode_grant,
+    encode_id,
+)
+
+#: Read from the socket at once; small enough that other work of the loop is not kept waiting.
+_CHUNK = 1 << 18
+
+#: What may wait to be sent to one guest, in bytes, before `send` refuses.
+MAX_QUEUED = 128 << 20
+
+#: Calls that may be unanswered at once.
+MAX_CALLS = 256
+
+#: Seconds between pings, and how long a guest may say nothing before it counts as hung. A
+#: machine under heavy load delays answers by seconds, not by a minute.
+PING_INTERVAL = 10.0
+PING_PATIENCE = 60.0
+
+#: Room for what is not payload in the largest iopub message a guest may send, in bytes.
+_SLACK = 1 << 16
+
+_MESSAGES = frozenset({Channel.SHELL, Channel.CONTROL, Channel.STDIN, Channel.IOPUB})
+
+
+class GuestListener(Protocol):
+    """Hears what a guest sends. Called in the event loop, in order; must not block."""
+
+    def message(self, channel: Channel, parts: list[bytes]) -> None:
+        """A Jupyter message: client (or topic), header, parent, metadata, content, *buffers."""
+
+    def died(self, cause: DeathCause) -> None:
+        """Once: the language kernel died, the stream closed, the guest broke the protocol."""
+
+
+class Guest:
+    """A started sandbox as the engine uses it.
+
+    kernel_info: content of the language kernel's kernel_info_reply once it is ready.
+    ended: done with the cause when the sandbox is over; never cancelled, never an exception.
+    """
+
+    def __init__(self, container: Container, spec: SandboxSpec, listener: GuestListener) -> None:
+        self.container = container
+        self.kernel_info: Mapping[str, Any] | None = None
+        self._loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[DeathCause] = self._loop.create_future()
+        self._listener = listener
+        self._socket = container.stream
+        self._socket.setblocking(False)
+        self._ready: asyncio.Future[Mapping[str, Any]] = self._loop.create_future()
+        self._expected_ready = 1
+        self._heard_hello = False
+        largest = dict(MAX_BODY)
+        if spec.limits.message:
+            largest[Channel.IOPUB] = min(largest[Channel.IOPUB], spec.limits.message + _SLACK)
+        self._decoder = Decoder(largest)
+        self._send = {channel: SendCredit(window) for channel, window in WINDOWS.items()}
+        self._receive = {channel: ReceiveCredit(window) for channel, window in WINDOWS.items()}
+        self._waiting: dict[Channel, deque[bytes]] = {channel: deque() for channel in WINDOWS}
+        self._out: deque[memoryview] = deque()
+        self._queued = 0
+        self._calls: dict[int, asyncio.Future[tuple[dict[str, Any], list[bytes]]]] = {}
+        self._next_call = 0
+        self._ping: bytes | None = None
+        self._heard = self._loop.time()
+        self._tick_due = self._heard + PING_INTERVAL
+        self._timer = self._loop.call_at(self._tick_due, self._tick)
+        self._closed = False
+        self._closing: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def start(cls, backend: Backend, spec: SandboxSpec, listener: GuestListener) -> Guest:
+        """Launch a sandbox; returns before its language kernel is ready. Raises SandboxError."""
+        container = await backend.start(spec)
+        guest = cls(container, spec, listener)
+        guest._loop.add_reader(guest._socket, guest._on_readable)
+        settings = json.dumps(settings_for(spec, container.workspace, backend.isolated)).encode()
+        guest._write(encode(Channel.HELLO, [str(PROTOCOL).encode(), settings]))
+        return guest
+
+    async def ready(self) -> Mapping[str, Any]:
+        """Wait until the language kernel answers. Raises SandboxDied."""
+        return await asyncio.shield(self._ready)
+
+    # Sending
+
+    def send(self, channel: Channel, parts: Sequence[bytes]) -> None:
+        """Send a client's message: client, header, parent, metadata, content, *buffers.
+
+        Never blocks. Raises TooLarge for a message over the frame's bound, SandboxDied after
+        the end, SandboxError when the guest has not taken what was sent before.
+        """
+        if self.ended.done():
+            raise self._death_error()
+        try:
+            data = encode(channel, parts)
+        except FrameError as error:
+            raise TooLarge(f"The message was not sent to the language kernel: {error}.") from error
+        self._send_frame(channel, data)
+
+    def _send_frame(self, channel: Channel, data: bytes) -> None:
+        if self._queued + len(data) > MAX_QUEUED:
+            raise SandboxError(
+                f"The sandbox has not taken {self._queued:,} bytes that were sent to it, so "
+                "this message was not sent. It may be busy: wait, interrupt it or restart it."
+            )
+        credit = self._send[channel]
+        if self._waiting[channel] or not credit.open():
+            self._waiting[channel].append(data)
+            self._queued += len(data)
+            return
+        credit.spend(len(data))
+        self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        sent = 0
+        if not self._out:
+            try:
+                sent = self._socket.send(data)
+            except (BlockingIOError, InterruptedError):
+                sent = 0
+            except OSError:
+                # The reader sees the end of the stream and says why.
+                return
+            if sent == len(data):
+                return
+            self._loop.add_writer(self._socket, self._on_writable)
+        self._out.append(memoryview(data)[sent:])
+        self._queued += len(data) - sent
+
+    def _on_writable(self) -> None:
+        while self._out:
+            head = self._out[0]
+            try:
+                sent = self._socket.send(head)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                sent = len(head)
+            self._queued -= sent
+            if sent == len(head):
+                self._out.popleft()
+            else:
+                self._out[0] = head[sent:]
+        self._loop.remove_writer(self._socket)
+
+    async def call(
+        self, name: str, arguments: Mapping[str, Any] | None = None, data: Sequence[bytes] = ()
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        """Ask the guest for something (`contract`: Calls); its answer and the data with it.
+
+        Raises GuestCallFailed when the guest says no, SandboxDied when it ends meanwhile.
+        """
+        if self.ended.done():
+            raise self._death_error()
+        if len(self._calls) >= MAX_CALLS:
+            raise SandboxError(f"{MAX_CALLS} calls to the sandbox are unanswered; try again later.")
+        number = self._next_call
+        self._next_call = (self._next_call + 1) & 0xFFFFFFFF
+        body = json.dumps({**(arguments or {}), "name": name}).encode()
+        try:
+            frame = encode(Channel.CALL, [encode_id(number), body, *data])
+        except FrameError as error:
+            raise TooLarge(f"The call {name!r} was not made: {error}.") from error
+        if name == "restart_kernel":
+            self._expected_ready += 1
+        answer: asyncio.Future[tuple[dict[str, Any], list[bytes]]] = self._loop.create_future()
+        self._calls[number] = answer
+        try:
+            self._send_frame(Channel.CALL, frame)
+        except SandboxError:
+            del self._calls[number]
+            raise
+        # Shielded: a caller that gives up must not make a late answer look like one never asked.
+        return await asyncio.shield(answer)
+
+    def hold(self) -> None:
+        """Stop giving credit for iopub: the guest stops the language kernel when it has none."""
+        self._receive[Channel.IOPUB].held = True
+
+    def release(self) -> None:
+        """Give credit for iopub again."""
+        credit = self._receive[Channel.IOPUB]
+        credit.held = False
+        if not self.ended.done():
+            self._grant(Channel.IOPUB, credit)
+
+    def _grant(self, channel: Channel, credit: ReceiveCredit) -> None:
+        if granted := credit.due():
+            self._write(encode_grant(channel, granted))
+
+    # Receiving
+
+    def _on_readable(self) -> None:
+        try:
+            data = self._socket.recv(_CHUNK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._loop.remove_reader(self._socket)
+            self._closing = self._loop.create_task(self._on_closed())
+            return
+        self._heard = self._loop.time()
+        try:
+            for frame in self._decoder.feed(data):
+                self._receive_frame(frame)
+                if self.ended.done():
+                    return
+        except FrameError as error:
+            self._violation(str(error))
+
+    def _receive_frame(self, frame: Frame) -> None:
+        channel = frame.channel
+        credit = self._receive.get(channel)
+        if not self._heard_hello and channel is not Channel.HELLO:
+            raise FrameError(f"a {channel.name} frame before HELLO")
+        if credit is not None:
+            credit.receive(frame.size)
+            if channel in _MESSAGES:
+                if len(frame.parts) < 5:
+                    raise FrameError(f"a {channel.name} message of {len(frame.parts)} parts")
+                self._listener.message(channel, frame.parts)
+            elif channel is Channel.ANSWER:
+                self._receive_answer(frame.parts)
+            elif channel is Channel.EVENT:
+                self._receive_event(frame.parts)
+            else:
+                raise FrameError(f"a {channel.name} frame, which only the host sends")
+            credit.consume(frame.size)
+            if not self.ended.done():
+                self._grant(channel, credit)
+        elif channel is Channel.CREDIT:
+            which, size = decode_grant(frame.parts)
+            self._send[which].grant(size)
+            self._send_waiting(which)
+        elif channel is Channel.PONG:
+            if self._ping is None or frame.parts != [self._ping]:
+                raise FrameError("a PONG for no PING")
+            self._ping = None
+        elif channel is Channel.HELLO:
+            if self._heard_hello or frame.parts != [str(PROTOCOL).encode(), b""]:
+                raise FrameError("a HELLO that is wrong or came twice")
+            self._heard_hello = True
+        else:
+            raise FrameError(f"a {channel.name} frame, which only the host sends")
+
+    def _send_waiting(self, channel: Channel) -> None:
+        waiting, credit = self._waiting[channel], self._send[channel]
+        while waiting and credit.open():
+            data = waiting.popleft()
+            self._queued -= len(data)
+            credit.spend(len(data))
+            self._write(data)
+
+    def _receive_answer(self, parts: list[bytes]) -> None:
+        answer = self._calls.pop(decode_id(parts[0]), None) if len(parts) >= 2 else None
+        if answer is None:
+            raise FrameError("an answer to no call")
+        body = _json_object(parts[1])
+        if body.get("ok") is True:
+            if not answer.done():
+                answer.set_result((body, parts[2:]))
+            return
+        message = str(body.get("error", "no reason given"))[:4000]
+        failed = GuestCallFailed(f"The sandbox answered: {message}.")
+        if not answer.done():
+            answer.set_exception(failed)
+            answer.exception()  # whoever asked may have gone
+
+    def _receive_event(self, parts: list[bytes]) -> None:
+        body = _json_object(parts[0]) if len(parts) == 1 else {}
+        match body.get("event"):
+            case "ready":
+                info = body.get("kernel_info")
+                if not self._expected_ready or not isinstance(info, dict):
+                    raise FrameError("a ready event that nothing led to")
+                self._expected_ready -= 1
+                self.kernel_info = info
+                if not self._ready.done():
+                    self._ready.set_result(info)
+            case "died":
+                self._end(self._sharpened(_death_cause(body)))
+            case _:
+                raise FrameError("an event that does not exist")
+
+    # Ending
+
+    def _sharpened(self, cause: DeathCause) -> DeathCause:
+        """A SIGKILL that the cgroup's memory limit sent says so."""
+        limit = self.container.memory_exceeded()
+        if limit is not None and cause.what != "memory":
+            return DeathCause("memory", signal=cause.signal, limit=limit, detail=cause.detail)
+        return cause
+
+    def _violation(self, what: str) -> None:
+        self._end(DeathCause("violation", detail=what))
+
+    async def _on_closed(self) -> None:
+        await self.container.kill()
+        found = await self.container.wait()
+        detail = found.detail or "the guest closed its stream"
+        self._end(self._sharpened(DeathCause("vanished", detail=detail)))
+
+    def _end(self, cause: DeathCause) -> None:
+        """Tell everyone once, and throw the container away."""
+        if self.ended.done():
+            return
+        self.ended.set_result(cause)
+        self._close()
+        error = self._death_error()
+        for answer in [*self._calls.values(), self._ready]:
+            if not answer.done():
+                answer.set_exception(error)
+                answer.exception()  # nobody may be waiting
+        self._calls.clear()
+        if self._closing is None:
+            self._closing = self._loop.create_task(self.container.kill())
+        self._listener.died(cause)
+
+    def _close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._timer.cancel()
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+        self._socket.close()
+        self._out.clear()
+        for waiting in self._waiting.values():
+            waiting.clear()
+
+    def _death_error(self) -> SandboxDied:
+        cause = self.ended.result()
+        if cause.what == "violation":
+            return ProtocolViolation(
+                f"The sandbox broke the protocol ({cause.detail}) and was ended.", cause
+            )
+        return SandboxDied(f"The sandbox has ended ({describe(cause)}).", cause)
+
+    async def kill(self) -> None:
+        """End the sandbox; returns when every process of it is gone. Idempotent."""
+        self._end(DeathCause("killed"))
+        await self.container.kill()
+        if self._closing is not None:
+            await asyncio.shield(self._closing)
+
+    def _tick(self) -> None:
+        """Ping; notice a guest that says nothing, unless it is us who were asleep."""
+        now = self._loop.time()
+        if now - self._tick_due > PING_INTERVAL:
+            # This process was stopped or starved: the guest gets its time anew.
+            self._heard = now
+        if now - self._heard > PING_PATIENCE and self._heard_hello:
+            self._end(DeathCause("vanished", detail=f"the guest said nothing for {now - self._heard:.0f} s"))
+            return
+        if self._ping is None and self._heard_hello:
+            self._ping = os.urandom(8)
+            self._write(encode(Channel.PING, [self._ping]))
+        self._tick_due = now + PING_INTERVAL
+        self._timer = self._loop.call_at(self._tick_due, self._tick)
+
+
+def settings_for(spec: SandboxSpec, workspace: str, isolated: bool) -> dict[str, Any]:
+    """The settings the guest hears first (`guest.settings.Settings`)."""
+    kernel, limits = spec.kernel, spec.limits
+    return {
+        "argv": list(kernel.argv),
+        "name": kernel.name,
+        "language": kernel.language,
+        "interrupt_mode": kernel.interrupt_mode,
+        "env": dict(kernel.env),
+        "resource_dir": kernel.resource_dir,
+        "workspace": workspace,
+        "cwd": spec.cwd,
+        "isolated": isolated,
+        "memory": limits.memory,
+        "processes": limits.processes,
+        "open_files": limits.open_files,
+        "message": limits.message,
+    }
+
+
+def describe(cause: DeathCause) -> str:
+    """One clause for people: why it ended."""
+    match cause.what:
+        case "memory":
+            of = f" of {cause.limit:,} bytes" if cause.limit else ""
+            return f"it went over its memory limit{of}"
+        case "signal":
+            return f"signal {cause.signal}"
+        case "exit":
+            return f"exit code {cause.code}"
+        case "violation":
+            return f"it broke the protocol: {cause.detail}"
+        case "killed":
+            return "it was ended by Reprise"
+        case "vanished":
+            return f"it vanished: {cause.detail}" if cause.detail else "it vanished"
+
+
+def _json_object(data: bytes) -> dict[str, Any]:
+    try:
+        body = json.loads(data)
+    except (ValueError, RecursionError):
+        raise FrameError("a body that is not JSON") from None
+    if not isinstance(body, dict):
+        raise FrameError("a body that is not a JSON object")
+    return body
+
+
+def _death_cause(body: Mapping[str, Any]) -> DeathCause:
+    what = body.get("what")
+    numbers = {
+        name: value
+        for name in ("signal", "code", "limit")
+        if isinstance(value := body.get(name), int) and abs(value) < 1 << 63
+    }
+    detail = str(body.get("detail", ""))[:4096]
+    match what:
+        case "memory" | "signal" | "exit":
+            return DeathCause(what, detail=detail, **numbers)
+        case _:
+            raise FrameError("a death without a cause")

@@ -1,0 +1,147 @@
+"""The process backend: no isolation; the guest and the language kernel run as the user here."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import reprise.guest
+from reprise.errors import SandboxError
+from reprise.sandbox.child import Child
+from reprise.sandbox.contract import DeathCause, SandboxSpec
+
+#: Marks the processes of one sandbox, so that those that left its tree are found again.
+_MARK = "REPRISE_SANDBOX"
+
+#: Host variables that a program run by this user cannot do without.
+_BASE = (
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "TMPDIR",
+    "XDG_RUNTIME_DIR",
+)
+
+#: Seconds after which processes that a SIGKILL does not end (disk sleep) are left behind.
+_PATIENCE = 10.0
+
+
+class ProcessContainer:
+    """A guest started beside us: a `contract.Container`."""
+
+    def __init__(self, child: Child, stream: socket.socket, workspace: str, mark: str) -> None:
+        self._child = child
+        self._mark = mark
+        self._killed = False
+        self.stream = stream
+        self.pid = child.pid
+        self.workspace = workspace
+
+    async def wait(self) -> DeathCause:
+        code = await self._child.wait()
+        await self._end_marked()
+        return cause_of(code, self._killed, self._child.said())
+
+    def memory_exceeded(self) -> int | None:
+        return None
+
+    async def kill(self) -> None:
+        self._killed = True
+        self._child.kill()
+        await self.wait()
+
+    async def _end_marked(self) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _PATIENCE
+        while (pids := marked(self._mark)) and loop.time() < deadline:
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            await asyncio.sleep(0.002)
+
+
+def cause_of(code: int, killed: bool, said: str) -> DeathCause:
+    """What a container's own end says, when nobody inside could say more."""
+    if killed:
+        return DeathCause("killed", detail=said)
+    if code < 0:
+        return DeathCause("signal", signal=-code, detail=said)
+    return DeathCause("vanished" if code == 0 else "exit", code=code, detail=said)
+
+
+def marked(mark: str) -> list[int]:
+    """Living processes that carry a sandbox's mark in their environment, its guest's heirs."""
+    wanted = f"{_MARK}={mark}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+    return found
+
+
+def guest_argv(python: str, library: str, descriptor: int) -> list[str]:
+    """How the guest is started. -I: nothing of the user's environment; -S: quick (see main)."""
+    return [python, "-I", "-S", f"{library}/reprise/guest/__main__.py", str(descriptor)]
+
+
+class ProcessBackend:
+    """Starts guests as plain child processes: for Binder, for tests, where nothing else works."""
+
+    name = "process"
+    isolation = (
+        "Not isolated: cells run as your own user, with your files, your network and your "
+        "rights on this machine."
+    )
+    isolated = False
+
+    def check(self) -> list[str]:
+        if sys.platform != "linux":
+            return ["The process backend needs Linux (it finds processes through /proc)."]
+        return []
+
+    async def start(self, spec: SandboxSpec) -> ProcessContainer:
+        workspace = spec.workspace or Path.cwd()
+        if not workspace.is_dir():
+            raise SandboxError(
+                f"The process backend runs in the notebook's folder, and {workspace} is no "
+                "folder. Nothing was started."
+            )
+        mark = secrets.token_hex(16)
+        ours, theirs = socket.socketpair()
+        library = str(Path(reprise.guest.__file__).parents[2])
+        try:
+            with theirs:
+                child = Child.start(
+                    guest_argv(sys.executable, library, theirs.fileno()),
+                    pass_fds=[theirs.fileno()],
+                    env={**_base_environment(), **spec.variables, _MARK: mark},
+                    cwd=workspace,
+                )
+        except OSError as error:
+            ours.close()
+            raise SandboxError(f"The guest could not be started: {error}.") from error
+        ours.setblocking(False)
+        return ProcessContainer(child, ours, str(workspace.resolve()), mark)
+
+
+def _base_environment() -> Mapping[str, str]:
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in _BASE or name.startswith("LC_")
+    }
