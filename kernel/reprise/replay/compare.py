@@ -197,7 +197,9 @@ def _compare_items(left: Sequence[_Item], right: Sequence[_Item], found: Found) 
     while end < shorter - start and left[-1 - end] == right[-1 - end]:
         end += 1
     for a, b in _aligned(left[start : len(left) - end], right[start : len(right) - end]):
-        if a is None:
+        if found.full:
+            found.omitted += a != b
+        elif a is None:
             if b is not None:
                 found.add(Difference(_title(b), "extra", "", _shown(b)))
         elif b is None:
@@ -236,7 +238,7 @@ def _compare_streams(a: _Item, b: _Item, found: Found) -> None:
     for name in dict.fromkeys([*a.body, *b.body]):
         old, new = a.body.get(name, ""), b.body.get(name, "")
         differs |= _texts(name, old, new, found, *compare_texts(old, new, moments=found.moments))
-    if not differs and a.order != b.order:
+    if not differs and a.body == b.body:  # equal texts in other pieces
         names = [" → ".join(name for name, _ in each.order[:20]) for each in (a, b)]
         found.add(Difference("streams", "order", names[0], names[1], volatile=True))
 

@@ -71,6 +71,11 @@ class Found:
         else:
             self.omitted += 1
 
+    @property
+    def full(self) -> bool:
+        """Whether the verdict is settled and the list full: what else differs is only counted."""
+        return self.verdict == "different" and len(self.differences) >= LISTED
+
     def comparison(self) -> Comparison:
         return Comparison(self.verdict, tuple(self.differences), self.omitted)
 

@@ -25,13 +25,19 @@ MASKED_CHARACTERS: Final = 2 << 20
 _NOW: Final = 36 * 3600
 
 _UNIT: Final = r"(?:ns|[µμu]s|ms|s|secs?|seconds?|mins?|minutes?|h|hours?)\b"
-_NUMBER: Final = r"\d[\d.,]{0,20}(?:e-?\d{1,3})?"
+_NUMBER: Final = r"(?<![\d.,])\d[\d.,]{0,20}(?:e-?\d{1,3})?"
 _DURATION: Final = re.compile(rf"{_NUMBER}\s{{0,3}}{_UNIT}|\b\d{{1,3}}:\d\d(?::\d\d)?\b")
 #: A duration is volatile on a line that speaks of one; elsewhere it may be a result.
 _SPEAKS_OF_TIME: Final = re.compile(
     r"elapsed|took|\bwall\b|\bcpu\b|run ?time|duration|\btime|timing|\beta\b|per loop|/step|/it"
     r"|it/s|(?:passed|failed|finished|done|completed|ran|trained|fitted|loaded|built|processed)\b.{0,40}"
     r"\b(?:in|after)\b",
+    re.IGNORECASE,
+)
+
+#: After these words a number needs no unit.
+_BARE_DURATION: Final = re.compile(
+    rf"(\b(?:elapsed|took|wall[ _-]?time|run ?time|duration)\b[^\d\n]{{1,20}}){_NUMBER}",
     re.IGNORECASE,
 )
 
@@ -56,14 +62,6 @@ _RULES: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
     ("timing", re.compile(r"\[\d{1,4}:\d\d(?::\d\d)?(?:<|, )[^\]\n]{0,80}\]"), "[<timing>]"),
     ("timing", re.compile(rf"{_NUMBER}\s?(?:it/s|s/it|[kKMG]?i?B/s)"), "<rate>"),
     ("timing", re.compile(r"\b[\d,]{1,20} loops? each"), "<n> loops each"),
-    (
-        "timing",
-        re.compile(
-            rf"(\b(?:elapsed|took|wall[ _-]?time|run ?time|duration)\b[^\d\n]{{1,20}}){_NUMBER}",
-            re.IGNORECASE,
-        ),
-        r"\1<duration>",
-    ),
     ("date", re.compile(r"\b1[6-9]\d{8}\.\d{1,9}\b"), "<now>"),
     (
         "date",
@@ -203,10 +201,10 @@ def _middle(a: str, b: str) -> tuple[str, str]:
     end = 0
     while end < shorter - start and left[-1 - end] == right[-1 - end]:
         end += 1
-    return (
-        "\n".join(left[start : len(left) - end]),
-        "\n".join(right[start : len(right) - end]),
-    )
+    # Each with its end, so that no lines and one empty line stay two things.
+    middles = left[start : len(left) - end], right[start : len(right) - end]
+    first, second = ("".join(line + "\n" for line in lines) for lines in middles)
+    return first, second
 
 
 def _element_ids(markup: str) -> dict[str, str]:
@@ -287,8 +285,10 @@ def _mask_durations(text: str, _: int | None, hidden: list[str]) -> str:
     )
 
 
+#: In order: a clock inside a progress bar belongs to the bar, a number with a unit to its unit.
 _MASKS: Final[tuple[tuple[str, _Mask], ...]] = (
     *((kind, _blanking(pattern, blank)) for kind, pattern, blank in _RULES),
     ("date", _mask_dates),
     ("timing", _mask_durations),
+    ("timing", _blanking(_BARE_DURATION, r"\1<duration>")),
 )
