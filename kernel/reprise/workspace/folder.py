@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from reprise.quantities import amount
 from reprise.settings import FOLDER_BYTES, FOLDER_FILES, home_path
 from reprise.workspace.manifest import Entry, Manifest, parents, path_text, shown
 from reprise.workspace.walk import Found, LeftOut, Signature, Walk, chunks, hash_file, walk
@@ -259,18 +260,6 @@ def _beneath(root: Path, path: Path | None) -> str | None:
         return None
     inner = os.fsencode(os.path.relpath(root / path, root))
     return None if inner.startswith(b"..") else path_text(inner)
-
-
-def amount(size: int) -> str:
-    """Bytes for people: 64 MiB, 1.5 GiB, 12 bytes."""
-    value = float(size)
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if value < 1024:
-            return (
-                f"{value:.0f} {unit}" if value >= 10 or unit == "bytes" else f"{value:.1f} {unit}"
-            )
-        value /= 1024
-    return f"{value:.1f} TiB"
 
 
 def too_big_sentence(root: Path, bounds: Bounds, over: list[LeftOut]) -> str:

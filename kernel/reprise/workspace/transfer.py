@@ -14,9 +14,10 @@ from typing import BinaryIO
 from reprise.errors import GuestCallFailed, LogCorrupt, ProtocolViolation, TooLarge
 from reprise.log.model import Json
 from reprise.log.store import Blobs
+from reprise.quantities import amount
 from reprise.sandbox.connection import Guest
 from reprise.settings import TREE_BYTES, TREE_FILES, TREE_SECONDS
-from reprise.workspace.folder import Bounds, amount
+from reprise.workspace.folder import Bounds
 from reprise.workspace.manifest import (
     MAX_ENTRIES,
     BadManifest,
@@ -317,8 +318,8 @@ async def apply_upload(guest: Guest, payload: Mapping[str, Json], blobs: Blobs) 
 async def keep_tree(guest: Guest, blobs: Blobs, bounds: Bounds | None = None) -> str | None:
     """Store the workspace as it is; returns its manifest's sha256.
 
-    None when it is over the bounds, holds what cannot be read, or takes too long: a later resume then plays
-    the steps again instead. Call it with the interpreter ended, so that nothing changes it.
+    None when it is over the bounds, holds what cannot be read, or takes too long: a later resume
+    then plays the steps again. Call it with the interpreter ended: nothing may change it.
     """
     bounds = bounds or Bounds(TREE_BYTES, TREE_FILES)
     try:
