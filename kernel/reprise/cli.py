@@ -51,6 +51,8 @@ class CommandModule(Protocol):
 
     EXAMPLES: str
 
+    #: A module may also set PASS_ON = True: its arguments belong to another program.
+
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the command's arguments."""
 
@@ -95,6 +97,8 @@ def _dispatch(argv: list[str], terminal: Terminal) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     module.arguments(parser)
+    if getattr(module, "PASS_ON", False) and rest[:1] not in (["-h"], ["--help"]):
+        rest = ["--", *rest]
     return module.run(parser.parse_args(rest), terminal)
 
 

@@ -7,7 +7,7 @@ import asyncio
 import json
 from collections.abc import Mapping
 
-from reprise.commands.opened import add_session, find_session, iso, opened_log, seconds, when
+from reprise.commands.opened import add_session, find_session, first_line, iso, opened_log, seconds, when
 from reprise.commands.terminal import Colour, Terminal
 from reprise.log.model import Json, Status
 from reprise.log.postgres import Log
@@ -65,21 +65,31 @@ async def _run(args: argparse.Namespace, terminal: Terminal) -> int:
 async def _check(log: Log, reader: Reader, args: argparse.Namespace, terminal: Terminal) -> int:
     terminal.status("checking every digest …")
     report = await log.check(reader.session, blobs=True)
+    fault = report.fault
     if args.json:
         terminal.json(
             {
-                "session": str(reader.session),
+                "session": str(report.session),
                 "whole": report.ok,
                 "steps": report.steps,
-                "chain": report.chain.hex(),
-                "problem": report.problem,
-                "bad_step": report.seq,
+                "outcomes": report.outcomes,
+                "outputs": report.outputs,
+                "blobs": report.blobs,
+                "chain": report.chain,
+                "fault": None if fault is None else vars(fault),
             }
         )
-    elif report.ok:
-        terminal.line(f"whole: {report.steps} steps, chain {report.chain.hex()}")
+    elif fault is None:
+        terminal.line(
+            f"whole: {report.steps} steps, {report.outputs} batches of outputs and {report.blobs} "
+            f"blobs match their digests; the chain ends with {report.chain}"
+        )
     else:
-        terminal.line(terminal.paint("not whole: ", "red") + str(report.problem))
+        where = f"event {fault.event}" if fault.seq is None else f"step {fault.seq}"
+        terminal.line(
+            f"{terminal.paint('not whole', 'red')} from {where} on: {fault.what}. "
+            f"What lies before it ({report.steps} steps) is as it was recorded."
+        )
     return 0 if report.ok else 1
 
 
@@ -180,7 +190,7 @@ def what(record: StepRecord) -> str:
     payload = record.step.payload
     kind = record.step.kind
     if kind == "cell":
-        return _first_line(str(_mapping(payload.get("content")).get("code", "")))
+        return first_line(str(_mapping(payload.get("content")).get("code", "")))
     if kind == "comm":
         header, content = _mapping(payload.get("header")), _mapping(payload.get("content"))
         target = content.get("target_name") or content.get("comm_id") or ""
@@ -191,16 +201,8 @@ def what(record: StepRecord) -> str:
         return f"{text}, {len(removed)} removed" if removed else text
     if kind == "restart":
         return "workspace emptied" if payload.get("emptied") else "files kept"
-    return _first_line(str(payload.get("command") or payload.get("name") or ""))
+    return first_line(str(payload.get("command") or payload.get("name") or ""))
 
 
 def _mapping(value: Json) -> Mapping[str, Json]:
     return value if isinstance(value, Mapping) else {}
-
-
-def _first_line(code: str) -> str:
-    lines = [line for line in code.splitlines() if line.strip()]
-    if not lines:
-        return "(empty)"
-    more = f"  (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
-    return lines[0].strip()[:100] + more

@@ -93,3 +93,12 @@ def seconds(duration_us: int) -> str:
         return f"{amount:.1f} s"
     minutes, rest = divmod(round(amount), 60)
     return f"{minutes} min {rest:02} s"
+
+
+def first_line(code: str) -> str:
+    """What a cell says in its first line, for a list of cells."""
+    lines = [line for line in code.splitlines() if line.strip()]
+    if not lines:
+        return "(empty)"
+    more = f"  (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
+    return lines[0].strip()[:100] + more

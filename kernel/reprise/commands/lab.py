@@ -1,0 +1,52 @@
+"""`reprise lab`: JupyterLab with the Reprise kernel and the server extension."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+from importlib.util import find_spec
+
+from reprise.commands.kernels import kernel_path
+from reprise.commands.terminal import Terminal
+from reprise.errors import UnavailableError
+
+#: Everything after `reprise lab` is JupyterLab's, options too.
+PASS_ON = True
+
+EXAMPLES = """\
+  reprise lab
+  reprise lab ~/notebooks --no-browser --port 9999     what follows goes to jupyter lab as it is
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "jupyter", nargs="*", metavar="...", help="a folder and options, as for `jupyter lab`"
+    )
+
+
+def run(args: argparse.Namespace, terminal: Terminal) -> int:
+    if find_spec("jupyterlab") is None:
+        raise UnavailableError(
+            "JupyterLab is not installed in this environment. "
+            f"Install it with: {sys.executable} -m pip install 'jupyter-reprise[lab]'"
+        )
+    with kernel_path() as folder:
+        paths = [str(folder), *filter(None, [os.environ.get("JUPYTER_PATH")])]
+        child = subprocess.Popen(
+            [sys.executable, "-m", "jupyterlab", *args.jupyter],
+            env={**os.environ, "JUPYTER_PATH": os.pathsep.join(paths)},
+        )
+
+        def pass_on(number: int, frame: object) -> None:
+            child.send_signal(number)
+
+        # Ctrl-C reaches both of us; JupyterLab asks whether it is meant, so it decides the end.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, pass_on)
+        code = child.wait()
+    # The shell's form for a process that a signal ended.
+    return 128 - code if code < 0 else code
