@@ -37,7 +37,8 @@ from reprise.log.postgres import Log
 from reprise.log.store import SessionLog
 from reprise.replay.engine import LiveSession, SessionPlan
 from reprise.sandbox.backends import backend
-from reprise.sandbox.environment import load, sandbox_spec, spec_of
+from reprise.sandbox.environment import environment_spec, sandbox_spec
+from reprise.sandbox.named import load
 from reprise.workspace.folder import HostFolder
 
 log = logging.getLogger("reprise")
@@ -89,7 +90,7 @@ class KernelProcess:
     async def run(self) -> None:
         parent = os.getppid()
         chosen = backend(self._environ.get("REPRISE_BACKEND"))
-        environment = load(self._environ)
+        environment = load(environ=self._environ)
         language = language_kernel(self._kernel)
         folder = Path.cwd()
         spec = sandbox_spec(environment, language, folder, self._environ)
@@ -106,7 +107,7 @@ class KernelProcess:
             Signer(self._info.key, self._info.signature_scheme),
             spec.limits,
             note,
-            on_shutdown=lambda restart: self._stop.set(),
+            on_shutdown=self._stop.set,
         )
         notebook = self._attachment.notebook
         session = LiveSession(
@@ -114,7 +115,7 @@ class KernelProcess:
             SessionPlan(
                 chosen,
                 spec,
-                lambda: spec_of(environment, language),
+                lambda: environment_spec(environment, language, self._environ),
                 HostFolder(folder, notebook=None if notebook is None else Path(notebook))
                 if chosen.isolated
                 else None,
@@ -189,7 +190,8 @@ class KernelProcess:
         """A router must not outlive whoever started it (kernels left behind hold leases)."""
         if not self._environ.get("JPY_PARENT_PID"):
             return
-        while os.getppid() == parent:
+        # No event tells of a parent's end without a race; ipykernel polls too.
+        while os.getppid() == parent:  # noqa: ASYNC110
             await asyncio.sleep(PARENT_POLL_S)
         log.warning("The process that started this kernel is gone; the kernel ends.")
         self._stop.set()

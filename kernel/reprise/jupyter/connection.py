@@ -94,7 +94,7 @@ def write_connection_file(info: ConnectionInfo) -> None:
     }
     info.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-    with open(os.open(info.path, flags, stat.S_IRUSR | stat.S_IWUSR), "w") as file:
+    with os.fdopen(os.open(info.path, flags, stat.S_IRUSR | stat.S_IWUSR), "w") as file:
         json.dump(data, file, indent=1)
 
 

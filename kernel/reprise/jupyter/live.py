@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 
-from reprise.errors import LeaseLost, SandboxDied, TooLarge
+from reprise.errors import LeaseLost, RepriseError, SandboxDied, TooLarge
 from reprise.failpoints import failpoint
 from reprise.log.model import (
     During,
@@ -147,9 +147,11 @@ class LiveStep:
             link.seqs[message.msg_id] = step.seq
             try:
                 link.start(run)
-            except SandboxDied as error:
+            except RepriseError as error:
                 # Committed but never sent: it ends as died, and nothing of it ran.
-                run.finished.set_exception(error)
+                self.killed = "never sent"
+                run.finished.set_exception(SandboxDied(str(error)))
+                self.session.stop_sandbox()
 
         self.step = await self.session.accept(new, send)
 
@@ -313,6 +315,8 @@ def rolled_back_text(seq: int, cause: object, killed: str | None) -> str:
     why = "its sandbox vanished"
     if killed == "timeout":
         why = "it ran over its time limit and did not react to an interrupt"
+    elif killed == "never sent":
+        why = "its sandbox was gone before it could begin"
     elif killed == "shutdown":
         why = "the kernel was shut down while it ran"
     elif isinstance(cause, DeathCause):

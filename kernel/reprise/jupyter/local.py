@@ -1,4 +1,4 @@
-"""Answers that the router gives itself while no language kernel stands at the head of the log (pure)."""
+"""What the router answers itself while no language kernel stands at the head of the log (pure)."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from reprise.errors import RepriseError, SandboxDied
 from reprise.failpoints import failpoint
+from reprise.jupyter import workspace
 from reprise.jupyter.connection import Sockets
 from reprise.jupyter.lane import Lane
 from reprise.jupyter.live import Ended, LiveStep, Request
@@ -72,7 +73,7 @@ class Router:
         signer: Signer,
         limits: Limits,
         banner_note: str,
-        on_shutdown: Callable[[bool], None],
+        on_shutdown: Callable[[], None],
     ) -> None:
         self._signer = signer
         self._limits = limits
@@ -94,6 +95,8 @@ class Router:
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting = WaitingCell(self._show)
         self._shutting_down = False
+        self._quiet = asyncio.Event()
+        self._quiet.set()
         self._session: LiveSession | None = None
 
     @property
@@ -156,6 +159,8 @@ class Router:
             self._begin(self._interrupt_request(request))
         elif kind == "shutdown_request":
             self._begin(self._shutdown(request))
+        elif kind == "workspace_request" and channel == "control":
+            self._begin(self._workspace(request))
         elif kind == "connect_request":
             self._locally(request, {"status": "ok", **self._info.ports()})
         elif kind in PASSED_CONTROL and (channel == "control" or kind in PASSED_SHELL):
@@ -203,19 +208,14 @@ class Router:
         except (RepriseError, Malformed) as error:
             self._refuse(request, error)
             return bool(stop_on_error)
-        self._running[step] = None
-        if main:
-            self._main = step
+        self._begin_step(step, main)
         try:
             ended = await step.end()
         except RepriseError as error:
             self._refuse(request, error, busy=False)
             return bool(stop_on_error)
         finally:
-            self._running.pop(step, None)
-            if main:
-                self._main = None
-                self._begin(self._release_comms(step))
+            self._end_step(step, main)
             self._forget_asking(step)
         self._tell(request, ended)
         return bool(stop_on_error and ended.failed)
@@ -261,17 +261,31 @@ class Router:
         except (RepriseError, Malformed) as error:
             log.warning("A widget message was not run: %s", error)
             return
-        self._running[step] = None
+        self._begin_step(step, main=False)
         try:
             ended = await step.end()
         except RepriseError as error:
             log.warning("%s", error)
             return
         finally:
-            self._running.pop(step, None)
+            self._end_step(step, main=False)
         self._tell(request, ended)
 
-    async def _release_comms(self, main: LiveStep) -> None:
+    def _begin_step(self, step: LiveStep, main: bool) -> None:
+        self._running[step] = None
+        self._quiet.clear()
+        if main:
+            self._main = step
+
+    def _end_step(self, step: LiveStep, main: bool) -> None:
+        self._running.pop(step, None)
+        if not self._running:
+            self._quiet.set()
+        if main:
+            self._main = None
+            self._begin(self._release_comms())
+
+    async def _release_comms(self) -> None:
         """A comm handled while a cell awaited publishes no idle: it ended with that cell."""
         beside = [s for s in self._running if s.kind == "comm" and s.step is not None]
         if not beside:
@@ -389,7 +403,7 @@ class Router:
             self._passing.pop(message.msg_id, None)
             self._locally(request, answer_without_kernel(message))
 
-    def passed(self, channel: Channel, message: Message, parent: str) -> None:
+    def passed(self, _channel: Channel, message: Message, parent: str) -> None:
         """A reply that belongs to no step."""
         request = self._passing.pop(parent, None)
         if request is None:
@@ -467,7 +481,13 @@ class Router:
         self._show(make("reprise_progress", content), b"progress")
         self._waiting.progress(progress)
 
-    # control ---------------------------------------------------------------------------------------
+    async def _workspace(self, request: Request) -> None:
+        """The command line asks for files, or for a reset, of the live workspace."""
+        content, data = await workspace.answer(self.session, request.message.content())
+        parent = request.message.raw_header
+        self._answer(request, make("workspace_reply", content, parent=parent, buffers=data))
+
+    # control ---------------------------------------------------------------------------------
 
     async def _interrupt_request(self, request: Request) -> None:
         self._status(request, "busy")
@@ -509,7 +529,7 @@ class Router:
         parent = request.message.raw_header
         self._show(make("shutdown_reply", content, parent=parent), b"shutdown")
         self._status(request, "idle")
-        self._on_shutdown(restart)
+        self._on_shutdown()
 
     async def stop_running(self) -> None:
         """Interrupt what runs; end its sandbox if it does not stop (it is rolled back then)."""
@@ -518,15 +538,14 @@ class Router:
         if not self._running:
             return
         await self.interrupt()
-        deadline = asyncio.get_running_loop().time() + STOP_S
-        while self._running and asyncio.get_running_loop().time() < deadline:
-            await asyncio.sleep(0.02)
-        for step in self._running:
-            step.killed = "shutdown"
-        if self._running:
+        try:
+            async with asyncio.timeout(STOP_S):
+                await self._quiet.wait()
+        except TimeoutError:
+            for step in self._running:
+                step.killed = "shutdown"
             self.session.stop_sandbox()
-        while self._running:
-            await asyncio.sleep(0.02)
+            await self._quiet.wait()
 
     async def close(self) -> None:
         for lane in self._lanes.values():

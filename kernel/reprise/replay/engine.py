@@ -36,18 +36,25 @@ from reprise.log.model import (
     Step,
 )
 from reprise.log.postgres import Log
-from reprise.log.store import Notice, SessionLog, StepSummary
-from reprise.replay.executor import Player, advance_prompt, died_on_replay
+from reprise.log.store import Blobs, Notice, SessionLog, StepSummary
+from reprise.replay.executor import (
+    IN_PLACE,
+    Player,
+    advance_prompt,
+    died_on_replay,
+    restart_interpreter,
+)
 from reprise.replay.link import KernelLink
 from reprise.replay.message import Message
 from reprise.replay.plan import Plan, plan
 from reprise.sandbox.connection import Guest
 from reprise.sandbox.contract import Backend, DeathCause, SandboxSpec
-from reprise.sandbox.environment import EnvironmentSpec
+from reprise.sandbox.environment import EnvironmentSpec, difference
 from reprise.sandbox.frames import Channel
 from reprise.workspace.folder import HostFolder
+from reprise.workspace.manifest import Manifest
 from reprise.workspace.sync import FolderSync
-from reprise.workspace.transfer import keep_tree
+from reprise.workspace.transfer import clear_workspace, keep_tree
 
 log = logging.getLogger("reprise")
 
@@ -79,7 +86,7 @@ class Router(Protocol):
     """What the engine needs of whoever speaks with the clients."""
 
     def stray(self, message: Message, parent: str | None, topic: bytes) -> None: ...
-    def passed(self, channel: Channel, message: Message, parent: str) -> None: ...
+    def passed(self, _channel: Channel, message: Message, parent: str) -> None: ...
     def notice(self, notice: Notice) -> None: ...
     def progress(self, progress: Progress | None) -> None: ...
     def sandbox_gone(self) -> None: ...
@@ -124,6 +131,7 @@ class LiveSession:
         self._resume: asyncio.Task[None] | None = None
         self._recovery: asyncio.Task[None] | None = None
         self._order = asyncio.Lock()
+        self._opening = asyncio.Lock()
         self._tries: dict[int, int] = {}
         self._closing = False
         self.live = False
@@ -189,19 +197,34 @@ class LiveSession:
 
     async def open(self) -> SessionLog:
         """Take the lease of the session. Raises DatabaseUnavailable, LeaseHeld, UsageError."""
-        if self._log is not None:
-            return self._log
+        async with self._opening:
+            if self._log is None:
+                await self._acquire()
+            return self.writer
+
+    async def _acquire(self) -> None:
         if self._database is None:
             self._database, self._id = await self._open_log()
         opened = await self._database.acquire(self._id, self._holder)
         environment = await asyncio.to_thread(self._start.environment)
         self._environment = environment.digest
+        await self._tell_of_changes(opened, environment)
         await opened.record_environment(environment.digest, environment.to_json())
         if self._start.folder is not None:
             self._sync = await FolderSync.begin(self._start.folder, opened)
-        self._log = opened
         await self._on_open(opened)
-        return opened
+        self._log = opened
+
+    async def _tell_of_changes(self, opened: SessionLog, now: EnvironmentSpec) -> None:
+        """A session goes on under the environment of today; the user is told what changed."""
+        before = (await opened.info()).environment
+        if before is None or before == now.digest:
+            return
+        changes = difference(await opened.environment(before), now.to_json())
+        text = "The environment is not the one this session last ran in: " + "; ".join(changes)
+        notice = Notice(None, now_us(), "environment-changed", f"{text}.", {"changes": changes})
+        self._router.notice(notice)
+        await opened.note(notice)
 
     # the way back ---------------------------------------------------------------------------
 
@@ -235,7 +258,7 @@ class LiveSession:
         try:
             opened = await self.open()
             steps = await opened.summaries()
-            if plan(steps, live=None, trees=_trees(steps)).estimate_s <= EAGER_RESUME_S:
+            if self._plan(steps).estimate_s <= EAGER_RESUME_S:
                 self.resume()
         except RepriseError as error:
             # The next cell tries again and tells the person; here nobody listens yet.
@@ -244,6 +267,10 @@ class LiveSession:
     @property
     def resuming(self) -> bool:
         return self._resume is not None and not self._resume.done()
+
+    def _plan(self, steps: list[StepSummary]) -> Plan:
+        kept = trees(steps, isolated=self._start.backend.isolated)
+        return plan(steps, live=None, trees=kept)
 
     def cancel_resume(self) -> None:
         if self._resume is not None:
@@ -256,7 +283,7 @@ class LiveSession:
             link = self.link
             await link.guest.ready()
             steps = await opened.summaries()
-            chosen = self._leave_out(plan(steps, live=None, trees=_trees(steps)))
+            chosen = self._leave_out(self._plan(steps))
             started = time.monotonic()
             try:
                 self.prompt_offset = await self._play(link, opened, chosen, steps)
@@ -288,7 +315,11 @@ class LiveSession:
     ) -> int:
         total = len(chosen.run)
         player = Player(
-            link, opened, self._start.spec.limits, ask_password=self._router.ask_password
+            link,
+            opened,
+            self._start.spec.limits,
+            isolated=self._start.backend.isolated,
+            ask_password=self._router.ask_password,
         )
         self._player = player
         done = 0
@@ -299,7 +330,8 @@ class LiveSession:
             self._router.progress(Progress(done, total, chosen.estimate_s))
             seq = played.record.step.seq
             if played.problem is not None:
-                await self._say(seq, "not-replayed", f"Step {seq} was not replayed: {played.problem}.")
+                text = f"Step {seq} was not replayed: {played.problem}."
+                await self._say(seq, "not-replayed", text)
             elif played.comparison is not None and played.comparison.verdict == "different":
                 await self._say(
                     seq,
@@ -395,7 +427,9 @@ class LiveSession:
         if opened.next_seq == 0:
             return
         tree: str | None = None
-        if self.live:
+        if not self._start.backend.isolated:
+            tree = IN_PLACE
+        elif self.live:
             try:
                 async with asyncio.timeout(kept_s):
                     tree = await keep_tree(self.link.guest, opened.blobs)
@@ -412,6 +446,19 @@ class LiveSession:
             NewStep("restart", {"tree": tree, "emptied": False}, self.environment, now_us(), USER)
         )
         await self.conclude(step, NewOutcome("ok", NO_OUTPUTS, now_us()))
+
+    async def reset(self) -> int:
+        """A clean interpreter and an empty workspace, as a step; returns its seq."""
+        opened = self.writer
+        step = await self.accept(await reset_step(opened.blobs, self.environment))
+        if self._start.backend.isolated:
+            await clear_workspace(self.link.guest)
+        await restart_interpreter(self.link)
+        await self.conclude(step, NewOutcome("ok", NO_OUTPUTS, now_us()))
+        if self._start.folder is not None:
+            self._sync = await FolderSync.begin(self._start.folder, opened)
+        self.prompt_offset = 0
+        return step.seq
 
     @property
     def environment(self) -> str:
@@ -602,9 +649,16 @@ def _retrieve(task: asyncio.Task[None]) -> None:
         task.exception()
 
 
-def _trees(steps: list[StepSummary]) -> set[str]:
-    """Trees are kept in the log's blobs as long as the log."""
-    return {step.tree for step in steps if step.tree is not None}
+async def reset_step(blobs: Blobs, environment: str) -> NewStep:
+    """A restart that also empties the workspace; a resume can start from it."""
+    tree = await blobs.put(Manifest().to_bytes())
+    return NewStep("restart", {"tree": tree, "emptied": True}, environment, now_us(), USER)
+
+
+def trees(steps: list[StepSummary], *, isolated: bool) -> set[str]:
+    """The restart trees that a sandbox can start from: those of its own kind of workspace."""
+    found = {step.tree for step in steps if step.tree is not None}
+    return found - {IN_PLACE} if isolated else found & {IN_PLACE}
 
 
 def next_prompt(steps: list[StepSummary]) -> int:

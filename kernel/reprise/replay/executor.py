@@ -22,6 +22,10 @@ from reprise.sandbox.contract import Limits
 from reprise.sandbox.frames import Channel
 from reprise.workspace.transfer import apply_upload, clear_workspace, put_tree
 
+#: What a restart step names instead of a tree where the workspace is the notebook's own folder:
+#: the files are wherever that folder is, not in the log.
+IN_PLACE = "in-place"
+
 #: The identity under which a replay speaks to the language kernel.
 REPLAY_CLIENT = b"reprise-replay"
 
@@ -87,6 +91,8 @@ class _Playing:
 class Player:
     """Plays steps of one session's log on one link, in the recorded partial order.
 
+    isolated: whether the sandbox has a workspace of its own. Where it has none the workspace is
+      the notebook's own folder: nothing is ever put there, removed or emptied by a replay.
     patience: seconds a step may take, given its recorded duration in seconds; None waits for ever.
     """
 
@@ -96,12 +102,14 @@ class Player:
         reader: LogReader,
         limits: Limits,
         *,
+        isolated: bool,
         ask_password: AskPassword | None = None,
         patience: Callable[[float], float] | None = None,
     ) -> None:
         self._link = link
         self._reader = reader
         self._limits = limits
+        self._isolated = isolated
         self._ask_password = ask_password
         self._patience = patience
         self._beside: list[_Playing] = []
@@ -128,6 +136,8 @@ class Player:
     async def _start_from_tree(self, seq: int) -> None:
         async for record in self._reader.records(seq, seq + 1, outputs=False):
             tree = record.step.payload["tree"]
+            if tree == IN_PLACE or not self._isolated:
+                return
             await put_tree(self._link.guest, self._reader.blobs, tree)
             await restart_interpreter(self._link)
 
@@ -227,9 +237,10 @@ class Player:
         payload = record.step.payload
         try:
             if record.step.kind == "upload":
-                await apply_upload(self._link.guest, payload, self._reader.blobs)
+                if self._isolated:
+                    await apply_upload(self._link.guest, payload, self._reader.blobs)
             elif record.step.kind == "restart":
-                if payload.get("emptied"):
+                if payload.get("emptied") and self._isolated:
                     await clear_workspace(self._link.guest)
                 await restart_interpreter(self._link)
             else:

@@ -123,6 +123,7 @@ class DetachedSandbox:
             self.link,
             self._reader,
             self._spec.limits,
+            isolated=self._backend.isolated,
             ask_password=ask_password,
             patience=patience,
         )

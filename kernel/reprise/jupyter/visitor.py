@@ -1,0 +1,67 @@
+"""Asks a running kernel about its workspace, from another process (`reprise files` and others)."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from pathlib import Path
+
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_core.paths import jupyter_runtime_dir
+
+from reprise.errors import UnavailableError
+from reprise.log.model import Json
+
+
+def running_kernel(session: uuid.UUID) -> Path | None:
+    """The connection file of the kernel on this machine that holds a session, if one does.
+
+    Found by the sidecar files that running kernels leave beside their connection files.
+    """
+    for sidecar in sorted(Path(jupyter_runtime_dir()).glob("*.reprise.json")):
+        try:
+            found = json.loads(sidecar.read_bytes())
+        except (OSError, ValueError):
+            continue
+        if isinstance(found, dict) and found.get("session") == str(session):
+            connection = sidecar.with_name(sidecar.name.removesuffix(".reprise.json") + ".json")
+            if connection.exists() and _alive(found.get("pid")):
+                return connection
+    return None
+
+
+def _alive(pid: object) -> bool:
+    return isinstance(pid, int) and Path(f"/proc/{pid}").exists()
+
+
+class KernelWorkspace:
+    """A running kernel's workspace, asked over its control channel. Use as a context manager."""
+
+    def __init__(self, connection: Path, timeout_s: float = 60.0) -> None:
+        self._client = BlockingKernelClient(connection_file=str(connection))
+        self._timeout_s = timeout_s
+
+    def __enter__(self) -> KernelWorkspace:
+        self._client.load_connection_file()
+        self._client.start_channels(shell=False, iopub=False, stdin=False, hb=False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.stop_channels()
+
+    def ask(self, **content: Json) -> tuple[dict[str, Json], list[bytes]]:
+        """One request. Raises UnavailableError when the kernel does not answer or refuses."""
+        message = self._client.session.msg("workspace_request", content)
+        self._client.control_channel.send(message)
+        deadline = time.monotonic() + self._timeout_s
+        while (left := deadline - time.monotonic()) > 0:
+            reply = self._client.get_control_msg(timeout=left)
+            if reply["parent_header"].get("msg_id") == message["header"]["msg_id"]:
+                break
+        else:
+            raise UnavailableError(f"The kernel did not answer within {self._timeout_s:.0f} s.")
+        found: dict[str, Json] = reply["content"]
+        if found.get("status") != "ok":
+            raise UnavailableError(f"The kernel refused: {found.get('evalue')}")
+        return found, [bytes(buffer) for buffer in reply["buffers"]]
