@@ -1,1 +1,1 @@
-"""The log: what a step is (`model`), where it is kept (`postgres`), by which server (`embedded`)."""
+"""The log: what a step is (`model`), where it is kept (`postgres`), which server (`embedded`)."""

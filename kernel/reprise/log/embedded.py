@@ -23,9 +23,11 @@ import errno
 import fcntl
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -87,6 +89,7 @@ class Server:
         self._folder: Path | None = None
         self._use: int | None = None
         self._socket_folder: int | None = None
+        self._one_thread = threading.Lock()
 
     @property
     def kernel_dsn(self) -> str:
@@ -105,6 +108,14 @@ class Server:
             return
         await asyncio.to_thread(self._ensure_running, progress)
 
+    async def ensure_answering(self, progress: Callable[[str], None] | None) -> None:
+        """As `ensure_running`, and wait until it answers: it may be recovering from a crash."""
+        await asyncio.to_thread(self._ensure_answering, progress)
+
+    async def stop(self) -> bool:
+        """Stop the server at once, whoever uses it. Returns whether one was running."""
+        return await asyncio.to_thread(self._stop)
+
     def release(self) -> None:
         """Say that this process uses the server no more."""
         for descriptor in (self._use, self._socket_folder):
@@ -115,19 +126,60 @@ class Server:
     # -- starting (blocking, in a thread) ----------------------------------------------------------
 
     def _ensure_running(self, progress: Callable[[str], None] | None) -> None:
+        with self._one_thread:
+            try:
+                binaries = self._choose()
+                folder = self._folder = self._root / str(binaries.major)
+                self._make_folders(folder)
+                self._claim_use(folder)
+                if not self._accepts():
+                    self._start(binaries, folder, progress)
+                self._ensure_watched(folder)
+            except OSError as error:
+                raise UnavailableError(_explained(error, self._root)) from error
+
+    def _ensure_answering(self, progress: Callable[[str], None] | None) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        while True:
+            self._ensure_running(progress)
+            if self._answers():
+                return
+            self._wait(deadline, self._root)
+
+    def _claim_use(self, folder: Path) -> None:
+        """Be counted as a user; waits while a watcher that found nobody stops the server."""
+        if self._use is None:
+            self._use = _open_lock(folder / "use")
+        deadline = time.monotonic() + _START_SECONDS
+        while True:
+            try:
+                fcntl.flock(self._use, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self._wait(deadline, folder)
+            else:
+                return
+
+    def _stop(self) -> bool:
         binaries = self._choose()
-        folder = self._folder = self._root / str(binaries.major)
+        folder = self._root / str(binaries.major)
+        if not folder.is_dir():
+            return False
+        deadline = time.monotonic() + _START_SECONDS
+        start = _open_lock(folder / "start")
+        alive = _open_lock(folder / "alive")
         try:
-            self._make_folders(folder)
-            if self._use is None:
-                self._use = _open_lock(folder / "use")
-            # Shared; waits while a watcher that found nobody stops the server.
-            fcntl.flock(self._use, fcntl.LOCK_SH)
-            if not self._accepts():
-                self._start(binaries, folder, progress)
-            self._ensure_watched(folder)
-        except OSError as error:
-            raise UnavailableError(_explained(error, self._root)) from error
+            while not watcher.try_lock(start):
+                self._wait(deadline, folder)
+            postmaster = watcher.postmaster(alive)
+            if postmaster is None or not watcher.is_alive(alive):
+                return False
+            os.kill(postmaster, signal.SIGINT)
+            while watcher.is_alive(alive):
+                self._wait(deadline, folder)
+            return True
+        finally:
+            os.close(start)
+            os.close(alive)
 
     def _choose(self) -> Binaries:
         """The binaries that fit the data that is there, else the newest."""
@@ -218,8 +270,7 @@ class Server:
                 env=account.environment(),
                 **account.credentials(),
             )
-        os.ftruncate(alive, 0)
-        os.pwrite(alive, f"{process.pid}\n".encode(), 0)
+        watcher.write_postmaster(alive, process.pid)
         while not self._answers():
             if process.poll() is not None:
                 raise UnavailableError(_ended(log, began, folder))

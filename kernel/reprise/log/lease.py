@@ -5,44 +5,18 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
 
-from reprise.errors import LeaseHeld, LeaseLost
+from reprise.errors import DatabaseUnavailable, LeaseHeld, LeaseLost
 from reprise.log.connect import KERNEL_ROLE, Connection
+from reprise.log.head import Head
 from reprise.log.model import Json, canonical
 
 #: Seconds `recover` waits for the lock that its own dead connection may still hold.
 _RELOCK_SECONDS = 5.0
-
-
-@dataclass(frozen=True)
-class Head:
-    """Where a session's log ends."""
-
-    next_event: int
-    next_seq: int
-    next_output: int
-    chain: bytes
-
-    def after_step(self, chain: bytes) -> Head:
-        return replace(
-            self, next_event=self.next_event + 1, next_seq=self.next_seq + 1, chain=chain
-        )
-
-    def after_outcome(self, chain: bytes, with_outputs: bool) -> Head:
-        return replace(
-            self,
-            next_event=self.next_event + 1,
-            next_output=self.next_output + int(with_outputs),
-            chain=chain,
-        )
-
-    def after_output(self) -> Head:
-        return replace(self, next_output=self.next_output + 1)
 
 
 class Lease:
@@ -72,6 +46,24 @@ class Lease:
 
         Raises LeaseLost when another writer has, or had, the session meanwhile.
         """
+        holder = await self._require_ours(connection)
+        if holder is not None and holder == self._backend_pid:
+            await self._end_old_backend(connection, holder)
+        if not await _lock(connection, self.session, _RELOCK_SECONDS):
+            await self._require_ours(connection)
+            raise DatabaseUnavailable(
+                f"Another connection holds the lock of session {self.session} but has not taken it"
+                " over."
+            )
+        try:
+            return await self._begin_epoch(connection, self._writer)
+        except psycopg.Error as error:
+            if error.sqlstate == "RP001":
+                raise LeaseLost(self._lost()) from error
+            raise
+
+    async def _require_ours(self, connection: Connection) -> int | None:
+        """The backend that holds the session's lock; LeaseLost if another writer came after us."""
         cursor = await connection.execute(
             "SELECT writer, reprise.lock_holder(session) FROM reprise.heads WHERE session = %s",
             [self.session],
@@ -79,16 +71,8 @@ class Lease:
         row = await cursor.fetchone()
         if row is None or row[0] != self._writer:
             raise LeaseLost(self._lost())
-        if row[1] is not None and row[1] == self._backend_pid:
-            await self._end_old_backend(connection, row[1])
-        if not await _lock(connection, self.session, _RELOCK_SECONDS):
-            raise LeaseLost(self._lost())
-        try:
-            return await self._begin_epoch(connection, self._writer)
-        except psycopg.Error as error:
-            if error.sqlstate == "RP001":
-                raise LeaseLost(self._lost()) from error
-            raise
+        pid: int | None = row[1]
+        return pid
 
     async def _begin_epoch(self, connection: Connection, previous: uuid.UUID | None) -> Head:
         cursor = await connection.execute(

@@ -101,7 +101,13 @@ class Log:
             server = embedded.Server(folder)
             await server.ensure_running(progress)
             kernel_dsn, owner_dsn = server.kernel_dsn, server.owner_dsn
-        connection = await _connect_migrated(kernel_dsn, owner_dsn, progress)
+        try:
+            connection = await _connect_migrated(kernel_dsn, owner_dsn, progress)
+        except DatabaseUnavailable:
+            if server is None:
+                raise
+            await server.ensure_answering(progress)  # it listens but is starting or stopping
+            connection = await _connect_migrated(kernel_dsn, owner_dsn, progress)
         return cls(kernel_dsn, name, folder, connection, server)
 
     async def find(self, key: str) -> uuid.UUID | None:
@@ -180,23 +186,35 @@ class Log:
         return await check_session(self._ask, reader, blobs=blobs)
 
     async def close(self) -> None:
+        """End the use of the database; sessions that were acquired are closed before."""
         self._closed = True
         async with self._lock:
             if self._connection is not None:
                 connection, self._connection = self._connection, None
                 await connection.close()
+        if self._server is not None:
+            self._server.release()
 
     async def _open(self) -> Connection:
         """A new connection as the kernel role. Raises DatabaseUnavailable."""
-        if self._server is not None:
-            await self._server.ensure_running(None)
         try:
-            return await open_connection(self._dsn, role=KERNEL_ROLE)
+            if self._server is not None:
+                await self._server.ensure_running(None)
+            try:
+                return await open_connection(self._dsn, role=KERNEL_ROLE)
+            except psycopg.OperationalError:
+                if self._server is None:
+                    raise
+                # It listens but is starting or stopping.
+                await self._server.ensure_answering(None)
+                return await open_connection(self._dsn, role=KERNEL_ROLE)
         except psycopg.Error as error:
             raise DatabaseUnavailable(
                 f"{described(self._dsn)} cannot be reached: {' '.join(str(error).split())}."
-                " What was acknowledged is stored. Nothing runs until it is back."
+                " What was acknowledged is stored."
             ) from error
+        except UnavailableError as error:
+            raise DatabaseUnavailable(str(error)) from error
 
     async def _ask(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Run one statement on the reading connection; once more when that was stale.
@@ -243,8 +261,8 @@ async def _connect_migrated(
         if version > schema.VERSION:
             raise UnavailableError(
                 f"{described(kernel_dsn)} has Reprise's schema in version {version}, made by a"
-                f" newer Reprise; this one knows version {schema.VERSION}. Nothing was changed. Upgrade"
-                " Reprise here, or use another database."
+                f" newer Reprise; this one knows version {schema.VERSION}. Nothing was changed."
+                " Upgrade Reprise here, or use another database."
             )
         if migrated:
             break

@@ -18,11 +18,16 @@ PAGE_BYTES = 8 << 20
 
 SESSION_QUERY = """
 SELECT s.id, s.owner, s.created_at, h.last_at, h.next_seq, s.notebook, s.kernel, e.environment,
-       h.holder::text, reprise.lock_holder(s.id) IS NOT NULL AS held
+       h.holder::text, l.key IS NOT NULL AS held
   FROM reprise.sessions s
   JOIN reprise.heads h ON h.session = s.id
   LEFT JOIN LATERAL (SELECT t.environment FROM reprise.steps t
                       WHERE t.session = s.id ORDER BY t.seq DESC LIMIT 1) e ON true
+  LEFT JOIN (SELECT DISTINCT (k.classid::bigint << 32) | k.objid::bigint AS key
+               FROM pg_locks k
+              WHERE k.locktype = 'advisory' AND k.granted AND k.objsubid = 1
+                AND k.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+            ) l ON l.key = reprise.lock_key(s.id)
  WHERE s.owner = %s
 """
 

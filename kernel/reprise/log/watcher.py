@@ -65,19 +65,20 @@ def main(use: int, alive: int, myself: int, idle: float) -> int:
     pause = min(max(idle / 10, 0.05), 30.0)
     while True:
         time.sleep(pause)
-        if not is_alive(alive):
-            return 0
         if not try_lock(use):
+            # Somebody uses it; should it have died, they start it again and we go on watching.
             unused_since = time.monotonic()
             continue
         try:
+            if not is_alive(alive):
+                return 0
             if time.monotonic() - unused_since < idle:
                 continue
-            postmaster = _postmaster(alive)
-            if postmaster is None or has_clients(postmaster):
+            server = postmaster(alive)
+            if server is None or has_clients(server):
                 unused_since = time.monotonic()
                 continue
-            os.kill(postmaster, signal.SIGINT)  # Postgres's "fast" shutdown: clean and quick
+            os.kill(server, signal.SIGINT)  # Postgres's "fast" shutdown: clean and quick
             while is_alive(alive):
                 time.sleep(0.02)
             return 0
@@ -85,10 +86,28 @@ def main(use: int, alive: int, myself: int, idle: float) -> int:
             unlock(use)
 
 
-def _postmaster(alive: int) -> int | None:
-    """The server's pid, which its starter wrote into the alive file (it holds no other data)."""
-    text = os.pread(alive, 32, 0).split()
-    return int(text[0]) if text and text[0].isdigit() else None
+def write_postmaster(alive: int, pid: int) -> None:
+    """Note the server's pid in the alive file, with its start time, since pids are used again."""
+    os.ftruncate(alive, 0)
+    os.pwrite(alive, f"{pid} {_started(pid)}\n".encode(), 0)
+
+
+def postmaster(alive: int) -> int | None:
+    """The pid of the running server, or None when it is not known to run."""
+    words = os.pread(alive, 64, 0).split()
+    if len(words) != 2 or not words[0].isdigit():
+        return None
+    pid = int(words[0])
+    return pid if _started(pid) == words[1].decode("ascii", "replace") else None
+
+
+def _started(pid: int) -> str:
+    """When a process started, in clock ticks since boot, as the kernel says; "" when it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except OSError:
+        return ""
+    return stat.rpartition(")")[2].split()[19]
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import psycopg
@@ -13,7 +13,8 @@ from reprise.errors import DatabaseUnavailable, LeaseLost, RepriseError, TooLarg
 from reprise.failpoints import failpoint
 from reprise.log.blobs import Ask, OwnedBlobs
 from reprise.log.connect import Connection, is_connection_loss, watched
-from reprise.log.lease import Head, Lease
+from reprise.log.head import Head
+from reprise.log.lease import Lease
 from reprise.log.model import (
     Json,
     LateHash,
@@ -30,6 +31,7 @@ from reprise.log.model import (
 )
 from reprise.log.reader import Reader, parse_entries
 from reprise.log.store import Notice
+from reprise.log.unanswered import Unanswered, Write
 
 #: The largest step (a cell with its metadata) and the largest single output that are recorded.
 #: Far below what Postgres can store in a value (1 GB), and such that one fits into memory often.
@@ -62,19 +64,6 @@ _RECORD_OUTCOME = (
 )
 
 
-@dataclass(frozen=True)
-class _Write:
-    """A write on its way: what it would make of the head, and its result for the caller.
-
-    body: the canonical bytes that tell a retry of the same write from another one.
-    """
-
-    after: Head
-    what: tuple[str, int, bytes, bytes]  # kind of write, seq, body, last outputs
-    result: Step | Outcome | None
-    late: LateHash | None = None
-
-
 class Writer(Reader):
     """The `SessionLog` of the log contract.
 
@@ -105,9 +94,10 @@ class Writer(Reader):
         self._now = now
         self._late = LateHash()
         self._write_lock = asyncio.Lock()
-        self._pending: _Write | None = None  # sent, never answered
-        self._stored: _Write | None = None  # found stored by recover, not yet claimed by a retry
+        self._unanswered = Unanswered()
+        self._closing = asyncio.Event()
         self._gone: str | None = None  # why the lease is lost for good
+        self._lost_because = ""
 
     @property
     def epoch(self) -> int:
@@ -118,25 +108,19 @@ class Writer(Reader):
         return self._head.next_seq
 
     async def append_step(self, new: NewStep) -> Step:
-        async with self._write_lock:
-            claimed = self._claim_step(new)
+        async with self._writing():
+            claimed = self._unanswered.claim_step(new)
             if claimed is not None:
+                self._unanswered.call_ended()
                 return claimed
-            await self._close_unclaimed()
-            head = self._head
-            body = canonical_step(head.next_seq, head.next_event, new, self._late.hexdigest())
-            if len(body) > MAX_STEP_BYTES:
-                raise TooLarge(
-                    f"A {new.kind} step of {len(body)} bytes is over the bound of {MAX_STEP_BYTES}"
-                    " bytes. It was not run and nothing was recorded. Put large data into a file"
-                    " (upload it, or mount its folder) and read it from the cell."
-                )
-            step = Step(head.next_seq, head.next_event, new, extend(head.chain, body))
-            tree = new.payload.get("tree") if new.kind == "restart" else None
-            write = _Write(head.after_step(step.digest), ("step", step.seq, body, b""), step)
+            given_up = self._unanswered.given_up_step()
+            if given_up is not None:
+                await self._record_lost(given_up.seq, {"what": "unanswered"})
+            self._unanswered.call_ended()
+            step, body = self._next_step(new)
             failpoint("before-step-commit")
             await self._send(
-                write,
+                Write(self._head.after_step(step.digest), step.seq, step),
                 _APPEND_STEP,
                 [
                     self.session,
@@ -146,31 +130,47 @@ class Writer(Reader):
                     self.epoch,
                     new.kind,
                     new.environment,
-                    tree,
+                    new.payload.get("tree") if new.kind == "restart" else None,
                     new.at,
                     body.decode("ascii"),
                     step.digest,
                 ],
             )
             failpoint("after-step-commit")
+            self._unanswered.call_ended()
             return step
+
+    def _next_step(self, new: NewStep) -> tuple[Step, bytes]:
+        head = self._head
+        body = canonical_step(head.next_seq, head.next_event, new, self._late.hexdigest())
+        if len(body) > MAX_STEP_BYTES:
+            raise TooLarge(
+                f"A {new.kind} step of {len(body)} bytes is over the bound of {MAX_STEP_BYTES}"
+                " bytes. It was not run and nothing was recorded. Put large data into a file"
+                " (upload it, or mount its folder) and read it from the cell."
+            )
+        return Step(head.next_seq, head.next_event, new, extend(head.chain, body)), body
 
     async def append_outputs(
         self, seq: int, entries: Sequence[OutputEntry], *, late: bool = False
     ) -> None:
-        async with self._write_lock:
-            for body in _rows(entries):
-                await self._append_batch(seq, body, late)
+        async with self._writing():
+            rows = _rows(entries)
+            for row in self._unanswered.unstored(seq, late, rows):
+                await self._append_row(seq, row, late)
+            self._unanswered.call_ended()
 
     async def record_outcome(
         self, seq: int, new: NewOutcome, entries: Sequence[OutputEntry] = ()
     ) -> Outcome:
-        async with self._write_lock:
-            return await self._record_outcome(seq, new, entries)
+        async with self._writing():
+            outcome = await self._record_outcome(seq, new, entries)
+            self._unanswered.call_ended()
+            return outcome
 
     async def note(self, notice: Notice) -> None:
         body = canonical([notice.text, dict(notice.detail)]).decode("ascii")
-        async with self._write_lock:
+        async with self._writing():
             await self._execute(
                 "INSERT INTO reprise.notices (session, owner, epoch, seq, at, code, body)"
                 " VALUES (%s, %s, %s, %s, %s, %s, %s)",
@@ -178,7 +178,7 @@ class Writer(Reader):
             )
 
     async def record_environment(self, digest: str, spec: Mapping[str, Json]) -> None:
-        async with self._write_lock:
+        async with self._writing():
             await self._execute(
                 "INSERT INTO reprise.environments (owner, digest, spec) VALUES (%s, %s, %s)"
                 " ON CONFLICT DO NOTHING",
@@ -186,7 +186,7 @@ class Writer(Reader):
             )
 
     async def bind(self, key: str) -> None:
-        async with self._write_lock:
+        async with self._writing():
             await self._execute(
                 "INSERT INTO reprise.bindings (owner, key, session, at) VALUES (%s, %s, %s, %s)",
                 [self.owner, key, self.session, self._now()],
@@ -194,27 +194,30 @@ class Writer(Reader):
 
     async def recover(self) -> None:
         async with self._write_lock:
-            if self._gone is not None:
-                raise LeaseLost(self._gone)
-            if self._connection is not None:
-                return
             pause, longest = _BACK_OFF
             while True:
+                if self._gone is not None:
+                    raise LeaseLost(self._gone)
+                if self._connection is not None:
+                    return
                 try:
                     await self._recover_once()
-                except DatabaseUnavailable:
-                    await asyncio.sleep(pause)
+                except DatabaseUnavailable as error:
+                    self._lost_because = str(error)
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._closing.wait(), pause)
                     pause = min(pause * 2, longest)
                 except LeaseLost as error:
                     self._gone = str(error)
                     raise
-                else:
-                    return
 
     async def close(self) -> None:
-        """Give the lease back. A write in flight is waited for."""
+        """Give the lease back. A write in flight is waited for; a `recover` gives up."""
+        self._closing.set()
+        self._gone = (
+            self._gone or f"Session {self.session} was closed here; it can be opened again."
+        )
         async with self._write_lock:
-            self._gone = self._gone or f"The log of session {self.session} was closed here."
             if self._connection is not None:
                 connection, self._connection = self._connection, None
                 await connection.close()
@@ -269,18 +272,31 @@ class Writer(Reader):
 
     # -- writing --------------------------------------------------------------------------------
 
-    async def _append_batch(self, seq: int, body: bytes, late: bool) -> None:
-        stored = self._stored
-        if stored is not None and stored.what == ("outputs", seq, body, b"late" if late else b""):
-            self._stored = None
-            return
+    @contextlib.asynccontextmanager
+    async def _writing(self) -> AsyncIterator[None]:
+        """One write at a time; refused at once, not queued, while there is no connection."""
+        self._require_connection()
+        async with self._write_lock:
+            yield
+
+    def _require_connection(self) -> Connection:
+        if self._gone is not None:
+            raise LeaseLost(self._gone)
+        if self._connection is None:
+            raise DatabaseUnavailable(
+                f"Postgres is not reachable, so session {self.session} cannot be written and"
+                f" nothing is run ({self._lost_because}). Reprise goes on trying to reach it."
+            )
+        return self._connection
+
+    async def _append_row(self, seq: int, row: bytes, late: bool) -> None:
         head = self._head
         grown = None
         if late:
-            grown = self._late_with(seq, body)
-        what = ("outputs", seq, body, b"late" if late else b"")
+            grown = self._late.copy()
+            grown.add(seq, row)
         await self._send(
-            _Write(head.after_output(), what, None, grown),
+            Write(head.after_output(), seq, None, (row,), late, grown),
             _APPEND_OUTPUTS,
             [
                 self.session,
@@ -290,30 +306,23 @@ class Writer(Reader):
                 self.owner,
                 self.epoch,
                 late,
-                body.decode("ascii"),
+                row.decode("ascii"),
             ],
         )
-
-    def _late_with(self, seq: int, body: bytes) -> LateHash:
-        grown = self._late.copy()
-        grown.add(seq, body)
-        return grown
 
     async def _record_outcome(
         self, seq: int, new: NewOutcome, entries: Sequence[OutputEntry]
     ) -> Outcome:
-        *first, last = _rows(entries) or [b""]
-        claimed = self._claim_outcome(seq, new, last)
+        rows = _rows(entries)
+        first, last = rows[:-1], rows[-1:]
+        claimed = self._unanswered.claim_outcome(seq, new, last)
         if claimed is not None:
             return claimed
-        for batch in first:
-            await self._append_batch(seq, batch, late=False)
+        for row in self._unanswered.unstored(seq, False, first):
+            await self._append_row(seq, row, late=False)
         head = self._head
         body = canonical_outcome(seq, head.next_event, new, self._late.hexdigest())
         outcome = Outcome(seq, head.next_event, new, extend(head.chain, body))
-        write = _Write(
-            head.after_outcome(outcome.chain, bool(last)), ("outcome", seq, body, last), outcome
-        )
         values: list[Any] = [
             self.session,
             seq,
@@ -327,75 +336,41 @@ class Writer(Reader):
             body.decode("ascii"),
             outcome.chain,
         ]
-        failpoint("before-outcome-commit")
+        statement = _APPEND_OUTCOME
         if last:
-            values += [head.next_output, last.decode("ascii")]
-            await self._send(write, _RECORD_OUTCOME, values)
-        else:
-            await self._send(write, _APPEND_OUTCOME, values)
+            statement = _RECORD_OUTCOME
+            values += [head.next_output, last[0].decode("ascii")]
+        failpoint("before-outcome-commit")
+        await self._send(
+            Write(head.after_outcome(outcome.chain, len(last)), seq, outcome, tuple(last)),
+            statement,
+            values,
+        )
         failpoint("after-outcome-commit")
         return outcome
 
-    def _claim_step(self, new: NewStep) -> Step | None:
-        """The step that an earlier, unanswered call with an equal `new` has stored, if any."""
-        stored = self._stored
-        if stored is None or not isinstance(stored.result, Step):
-            return None
-        if canonical(dict(new.payload)) != canonical(dict(stored.result.payload)):
-            return None
-        if stored.result.new != new:
-            return None
-        self._stored = None
-        return stored.result
-
-    def _claim_outcome(self, seq: int, new: NewOutcome, last: bytes) -> Outcome | None:
-        stored = self._stored
-        if stored is None or not isinstance(stored.result, Outcome):
-            return None
-        result = stored.result
-        if result.seq != seq or result.new != new or stored.what[3] != last:
-            return None
-        self._stored = None
-        return result
-
-    async def _close_unclaimed(self) -> None:
-        """Close a stored step that its caller gave up; it never ran."""
-        stored, self._stored = self._stored, None
-        if stored is not None and isinstance(stored.result, Step):
-            await self._record_lost(stored.result.seq, {"what": "unanswered"})
-
-    async def _send(self, write: _Write, statement: str, values: Sequence[Any]) -> None:
-        """Run one append; until its answer is here it is pending."""
-        if self._connection is not None:
-            self._pending = write
+    async def _send(self, write: Write, statement: str, values: Sequence[Any]) -> None:
+        """Run one append. Until its answer is here it is pending: stored or not, nobody knows."""
+        self._require_connection()
+        self._unanswered.pending = write
         try:
             await self._execute(statement, values)
-        except (LeaseLost, RepriseError) as error:
-            if not isinstance(error, DatabaseUnavailable):
-                self._pending = None  # it was answered: refused
+        except RepriseError:
+            if self._connection is not None:
+                self._unanswered.pending = None  # it was answered: refused
             raise
-        self._settle_pending()
+        self._unanswered.answered(write)
+        self._move_head(write)
 
-    def _settle_pending(self) -> None:
-        """The pending write is stored: move the head."""
-        write, self._pending = self._pending, None
-        if write is None:
-            return
+    def _move_head(self, write: Write) -> None:
         self._head = write.after
-        if write.late is not None:
-            self._late = write.late
-        elif write.result is not None:
-            self._late = LateHash()  # the event closed over it
+        if write.late_hash is not None:
+            self._late = write.late_hash
+        elif write.event is not None:
+            self._late = LateHash()  # the event has closed over the late outputs before it
 
     async def _execute(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        if self._gone is not None:
-            raise LeaseLost(self._gone)
-        connection = self._connection
-        if connection is None:
-            raise DatabaseUnavailable(
-                f"The connection to Postgres was lost, so session {self.session} cannot be written."
-                " Nothing was run. Reprise connects again by itself."
-            )
+        connection = self._require_connection()
         answered = False
         try:
             with watched(connection):
@@ -404,9 +379,10 @@ class Writer(Reader):
             answered = True
         except psycopg.Error as error:
             if is_connection_loss(error, connection):
+                self._lost_because = " ".join(str(error).split())
                 raise DatabaseUnavailable(
                     f"The connection to Postgres was lost while session {self.session} was written"
-                    f" ({' '.join(str(error).split())}). Reprise connects again by itself."
+                    f" ({self._lost_because}). Reprise goes on trying to reach it."
                 ) from error
             answered = True
             raise self._refused(error) from error
@@ -415,7 +391,8 @@ class Writer(Reader):
                 # Lost, cut or cancelled: the outcome of this statement is unknown, and only a
                 # new connection can tell. Nothing more is written on this one.
                 self._connection = None
-                await _discard(connection)
+                self._lost_because = self._lost_because or "a write was broken off"
+                await connection.close()
         return rows
 
     def _refused(self, error: psycopg.Error) -> RepriseError:
@@ -442,32 +419,28 @@ class Writer(Reader):
         try:
             with watched(connection):
                 head = await self._lease.take_again(connection)
-            pending = self._pending
+            pending = self._unanswered.pending
             if pending is not None and head == pending.after:
-                self._settle_pending()
-                self._stored = pending
+                self._unanswered.found_stored(pending)
+                self._move_head(pending)
             elif head == self._head:
-                self._pending = None
+                self._unanswered.pending = None
             else:
                 raise LeaseLost(
                     f"The log of session {self.session} has moved on since this process lost its"
                     " connection, so it writes it no more. Start the kernel again to go on."
                 )
         except psycopg.Error as error:
-            await _discard(connection)
+            await connection.close()
             if is_connection_loss(error, connection):
                 raise DatabaseUnavailable(f"The connection was lost again: {error}") from error
             raise self._refused(error) from error
         except BaseException:
-            await _discard(connection)
+            await connection.close()
             raise
         self._connection = connection
         self._cursor = connection.cursor()
-
-
-async def _discard(connection: Connection) -> None:
-    """Close without asking the server anything."""
-    await connection.close()
+        self._lost_because = ""
 
 
 def _rows(entries: Sequence[OutputEntry]) -> list[bytes]:
