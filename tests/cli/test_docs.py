@@ -24,7 +24,9 @@ def options(parser: argparse.ArgumentParser) -> set[str]:
 
 
 def section(name: str) -> str:
-    return re.split(r"^##+ ", PAGE.partition(f"### `reprise {name}`")[2], maxsplit=1, flags=re.M)[0]
+    return re.split(
+        r"^##+ ", PAGE.partition(f"### `reprise {name}`")[2], maxsplit=1, flags=re.MULTILINE
+    )[0]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -29,6 +29,7 @@ from reprise.log.connect import KERNEL_ROLE, described, open_connection
 from reprise.log.embedded import Server
 from reprise.log.postgres import Log
 from reprise.log.schema import version_of
+from reprise.quantities import amount
 from reprise.replay.link import KernelLink
 from reprise.sandbox.backends import backend
 from reprise.sandbox.connection import Guest
@@ -44,7 +45,9 @@ NO_SPACE = 200 << 20
 #: A commit waits for the disk once; from here on it is felt with every cell (seconds).
 SLOW_FSYNC_S = 0.020
 #: File systems on which locks or durable writes cannot be relied on.
-NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "afs", "lustre"})
+NETWORK_FILE_SYSTEMS = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "afs", "lustre"}
+)
 #: Seconds that a sandbox may take to answer before doctor calls it hanging.
 SANDBOX_S = 60.0
 
@@ -76,7 +79,9 @@ async def examine(progress: Callable[[str], None]) -> AsyncIterator[Part]:
     for part in await _sandbox():
         yield part
     yield _kernelspec()
-    yield _package("JupyterLab", "jupyterlab", "lab", "`reprise lab` needs it; other front ends do not")
+    yield _package(
+        "JupyterLab", "jupyterlab", "lab", "`reprise lab` needs it; other front ends do not"
+    )
     yield _package("pandas", "pandas", "demo", "`reprise demo` runs a pandas notebook")
 
 
@@ -111,7 +116,7 @@ def _disk() -> Iterator[Part]:
         )
         return
     kind = _file_system(home)
-    says = f"{home} ({kind}): {free / 2**30:.1f} GiB free, a durable write takes {fsync_s * 1e3:.1f} ms"
+    says = f"{home} ({kind}): {amount(free)} free, a durable write takes {fsync_s * 1e3:.1f} ms"
     if free < NO_SPACE:
         mend = f"Free some space, or set {settings.HOME} to a folder on another disk."
         yield Part("disk", "missing", says, mend, needed=True)
@@ -233,9 +238,7 @@ async def _started(chosen: Backend) -> Part:
     link = KernelLink(stray=_ignore, passed=_ignore, gone=_ignore)
     try:
         with tempfile.TemporaryDirectory(prefix="reprise-doctor-") as folder:
-            spec = sandbox_spec(
-                load(os.environ), language_kernel("python3"), Path(folder), os.environ
-            )
+            spec = sandbox_spec(load(), language_kernel("python3"), Path(folder))
             started = time.perf_counter()
             guest = await Guest.start(chosen, spec, link)
             try:
@@ -250,7 +253,11 @@ async def _started(chosen: Backend) -> Part:
     says = f"{chosen.isolation} Started and answered in {took:.1f} s."
     if not chosen.isolated:
         return Part(
-            name, "limited", says, f"Unset {settings.BACKEND} to run cells in a sandbox.", needed=True
+            name,
+            "limited",
+            says,
+            f"Unset {settings.BACKEND} to run cells in a sandbox.",
+            needed=True,
         )
     return Part(name, "ok", says, needed=True)
 

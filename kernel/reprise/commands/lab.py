@@ -28,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace, terminal: Terminal) -> int:
+def run(args: argparse.Namespace, terminal: Terminal) -> int:  # noqa: ARG001 - JupyterLab talks
     if find_spec("jupyterlab") is None:
         raise UnavailableError(
             "JupyterLab is not installed in this environment. "
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
             env={**os.environ, "JUPYTER_PATH": os.pathsep.join(paths)},
         )
 
-        def pass_on(number: int, frame: object) -> None:
+        def pass_on(number: int, _: object) -> None:
             child.send_signal(number)
 
         # Ctrl-C reaches both of us; JupyterLab asks whether it is meant, so it decides the end.

@@ -7,7 +7,15 @@ import asyncio
 import json
 from collections.abc import Mapping
 
-from reprise.commands.opened import add_session, find_session, first_line, iso, opened_log, seconds, when
+from reprise.commands.opened import (
+    add_session,
+    find_session,
+    first_line,
+    iso,
+    opened_log,
+    took,
+    when,
+)
 from reprise.commands.terminal import Colour, Terminal
 from reprise.log.model import Json, Status
 from reprise.log.postgres import Log
@@ -113,11 +121,11 @@ async def _as_table(reader: Reader, start: int, terminal: Terminal) -> None:
         painted = f"{status:11}"
         if outcome is not None:
             painted = terminal.paint(painted, _COLOURS[outcome.status])
-        took = "" if outcome is None else seconds(outcome.new.duration_us)
+        lasted = "" if outcome is None else took(outcome.new.duration_us)
         new = record.step.new
         terminal.line(
             f"{record.step.seq:>6}  {when(new.at)}  {new.kind:7}  {new.actor.kind:6}  "
-            f"{painted}  {took:>10}  {what(record)}"
+            f"{painted}  {lasted:>10}  {what(record)}"
         )
         for notice in notices.get(record.step.seq, ()):
             terminal.line(f"{'':>6}  {terminal.paint(notice.text, 'dim')}")

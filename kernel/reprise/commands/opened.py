@@ -84,7 +84,7 @@ def iso(at_us: int) -> str:
     return datetime.fromtimestamp(at_us / 1e6, UTC).isoformat(timespec="microseconds")
 
 
-def seconds(duration_us: int) -> str:
+def took(duration_us: int) -> str:
     """A duration for people."""
     amount = duration_us / 1e6
     if amount < 1:

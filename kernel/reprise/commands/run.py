@@ -1,4 +1,4 @@
-"""`reprise run`: executes a notebook in a session, without a browser, and writes the executed copy."""
+"""`reprise run`: executes a notebook in a session, without a browser, and writes a copy."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from jupyter_client.kernelspec import NoSuchKernel
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
-from nbformat.validator import MissingIDFieldWarning
+from nbformat.warnings import MissingIDFieldWarning
 
 from reprise.commands.kernels import kernel_specs
-from reprise.commands.opened import first_line, seconds
+from reprise.commands.opened import first_line, took
 from reprise.commands.terminal import Terminal
 from reprise.errors import UnavailableError, UsageError
 from reprise.settings import SESSION
@@ -147,7 +147,7 @@ async def _execute(job: Job, cells: list[CellResult], terminal: Terminal, verbos
             if verbose:
                 terminal.progress(
                     f"[{number}/{len(codes)}] {result.status:7} "
-                    f"{seconds(round(result.seconds * 1e6)):>9}  {first_line(cell.source)}"
+                    f"{took(round(result.seconds * 1e6)):>9}  {first_line(cell.source)}"
                 )
             if result.status != "ok" and (result.status != "error" or not job.allow_errors):
                 break
@@ -236,7 +236,9 @@ def kernel_of(notebook: Any, path: Path) -> str:
     name = str(spec.get("name", ""))
     if name == "reprise" or name.startswith("reprise-"):
         return name
-    language = str(spec.get("language") or notebook.metadata.get("language_info", {}).get("name", ""))
+    language = str(
+        spec.get("language") or notebook.metadata.get("language_info", {}).get("name", "")
+    )
     if language and language.lower() not in {"python", "ipython"}:
         raise UsageError(
             f"{path} is written for {name or language} ({language}). Wrap its kernel with "
