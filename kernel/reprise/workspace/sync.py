@@ -156,7 +156,7 @@ class FolderSync:
         if scan.manifest == self._base:
             return FolderChange(folder, Change(), scan.manifest, notices) if notices else None
         paths, whole = asked(self._base, scan.manifest)
-        there = await stat_paths(guest, paths, self._base, whole=whole)
+        there = await stat_paths(guest, paths, (self._base, scan.manifest), whole=whole)
         merged = merge(self._base, scan.manifest, there)
         notices += _conflict_notices(merged.conflicts)
         change = FolderChange(folder, merged.change, scan.manifest, notices)

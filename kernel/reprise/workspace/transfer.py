@@ -171,7 +171,7 @@ def _tree_entry(value: Json, hashes: bool) -> Entry:
 
 
 async def stat_path(guest: Guest, path: str) -> Stat | None:
-    """What stands at `path` in the workspace, or None when nothing does."""
+    """What `path` names in the workspace (links followed), or None when it names nothing there."""
     try:
         answer, _ = await guest.call("get", {"path": check_path(path), "offset": 0, "length": 0})
     except GuestCallFailed:
@@ -237,32 +237,31 @@ async def read_file(guest: Guest, path: str, limit: int) -> bytes:
 
 
 async def stat_paths(
-    guest: Guest, paths: Sequence[str], base: Manifest, *, whole: bool = False
+    guest: Guest, paths: Sequence[str], compared: Sequence[Manifest], *, whole: bool = False
 ) -> dict[str, Entry]:
     """What the workspace holds at these paths, for `manifest.merge`.
 
-    A file is hashed (by reading it) only when it might still be what `base` says, that is when
-    it has the same size. With `whole`, everything else in the workspace is in the answer too,
-    unhashed. Few paths are asked for one by one; for many, listing all is the shorter way.
+    A file is hashed (by reading it) only when it might be what one of the `compared` trees says,
+    that is when it has the same size there. With `whole`, everything else in the workspace is
+    in the answer too, unhashed (it may be without). Few paths are asked for one by one.
     """
     found: dict[str, Entry] = {}
-    if whole or len(paths) > FEW:
-        listed = (await workspace_manifest(guest, hashes=False)).by_path
-        found = dict(listed) if whole else {p: listed[p] for p in paths if p in listed}
-    else:
+    if not whole and len(paths) <= FEW:
         for path in paths:
             stat = await stat_path(guest, path)
-            if stat is not None:
-                found[path] = _entry(path, stat)
+            if stat is None:
+                # Nothing there, or a link that leads nowhere: only a listing tells these apart.
+                whole = True
+                break
+            found[path] = _entry(path, stat)
+    if whole or len(paths) > FEW:
+        found = dict((await workspace_manifest(guest, hashes=False)).by_path)
     for path in paths:
-        now, known = found.get(path), base.get(path)
-        if (
-            now is not None
-            and now.type == "file"
-            and known is not None
-            and known.type == "file"
-            and now.size == known.size
-        ):
+        now = found.get(path)
+        if now is None or now.type != "file":
+            continue
+        sizes = [e.size for e in (tree.get(path) for tree in compared) if e and e.type == "file"]
+        if now.size in sizes:
             found[path] = replace(now, sha256=await _hash(guest, path, now.size))
     return found
 

@@ -1,0 +1,1 @@
+"""Environments: digests, named settings, mounts; and where state is kept."""

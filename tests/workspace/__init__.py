@@ -1,0 +1,1 @@
+"""Files: manifests, the notebook's folder, transfer and sync."""
