@@ -59,9 +59,7 @@ def open_step_by_step(root: int, path: str, flags: int, mode: int = 0) -> int:
 
 
 def _openat2(root: int, path: str, flags: int, mode: int) -> int:
-    how = _OpenHow(
-        flags=flags, mode=mode, resolve=_RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS
-    )
+    how = _OpenHow(flags=flags, mode=mode, resolve=_RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
     while True:
         found: int = _libc.syscall(
             ctypes.c_long(_SYS_OPENAT2),

@@ -1,5 +1,7 @@
 """The workspace's files for the host: put, remove, get, tree; everything beneath one folder."""
 
+# pathlib is not loaded in here: the language kernel waits for us.
+
 from __future__ import annotations
 
 import contextlib
@@ -29,7 +31,7 @@ class Files:
     skipped: says of a path and its lstat whether `tree` leaves it out.
     """
 
-    def __init__(self, root: str, skipped: Callable[[str], bool] = lambda path: False) -> None:
+    def __init__(self, root: str, skipped: Callable[[str], bool]) -> None:
         self._root = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._skipped = skipped
 

@@ -4,6 +4,8 @@ Imports little: it runs before anything slow is loaded, so that the language ker
 which takes longest, begins first.
 """
 
+# pathlib is not loaded in here: the language kernel waits for us.
+
 from __future__ import annotations
 
 import contextlib
@@ -42,6 +44,8 @@ class LanguageKernel:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        #: The backend's private folder for us; not the language kernel's business.
+        self._runtime = os.environ.pop("REPRISE_RUNTIME")
         self.pid = 0
         self.folder = ""
         self.key = ""
@@ -54,8 +58,7 @@ class LanguageKernel:
     def start(self) -> None:
         """Start it. Raises OSError when even a process cannot be made."""
         settings = self._settings
-        base = os.environ.get("XDG_RUNTIME_DIR") or os.environ.get("TMPDIR") or "/tmp"
-        self.folder = f"{base}/reprise-{os.urandom(8).hex()}"
+        self.folder = f"{self._runtime}/k{os.urandom(4).hex()}"
         os.mkdir(self.folder, 0o700)
         self.key = os.urandom(32).hex()
         file = f"{self.folder}/kernel.json"
@@ -91,7 +94,7 @@ class LanguageKernel:
         if self.pid == 0:
             try:
                 self._become(argv, env, cwd, write, guest)
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001  nothing may return from the child
                 os.write(2, f"reprise: {argv[0]} could not be started: {error}\n".encode())
             finally:
                 os._exit(127)
@@ -119,7 +122,7 @@ class LanguageKernel:
         for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
         os.chdir(cwd)
-        os.execve(argv[0], argv, env)
+        os.execve(argv[0], argv, env)  # noqa: S606
 
     def interrupt(self) -> None:
         """SIGINT to its process group, as jupyter_client does."""
@@ -175,10 +178,9 @@ def set_limits(settings: Settings) -> None:
         wanted.append((resource.RLIMIT_NPROC, settings.processes))
     for limit, value in wanted:
         _soft, hard = resource.getrlimit(limit)
-        if hard != resource.RLIM_INFINITY:
-            value = min(value, hard)
-        if value or limit == resource.RLIMIT_CORE:
-            resource.setrlimit(limit, (value, value))
+        allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        if allowed or limit == resource.RLIMIT_CORE:
+            resource.setrlimit(limit, (allowed, allowed))
 
 
 def end_tree(isolated: bool) -> None:
@@ -209,7 +211,7 @@ def end_tree(isolated: bool) -> None:
 
 def reap_all() -> list[tuple[int, int]]:
     """Reap every ended child: (pid, wait status)."""
-    found = []
+    found: list[tuple[int, int]] = []
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)

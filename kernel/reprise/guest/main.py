@@ -32,7 +32,7 @@ def main(argv: list[str]) -> int:
         language.start()
         # From here on the language kernel starts beside us, so loading is free of charge.
         site.main()
-        from reprise.guest.serve import serve
+        from reprise.guest.serve import serve  # noqa: PLC0415
 
         serve(stream, settings, language)
     except StreamClosed:

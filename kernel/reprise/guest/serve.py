@@ -1,5 +1,7 @@
 """The guest's loop: one thread that serves stream, language kernel and limits, never blocking."""
 
+# pathlib is not loaded in here: the language kernel waits for us.
+
 from __future__ import annotations
 
 import json
@@ -8,6 +10,7 @@ import signal
 import socket
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import zmq
@@ -43,6 +46,13 @@ _DEATH_PATIENCE = 10.0
 _TAIL = 4096
 
 
+_MESSAGES = (Channel.SHELL, Channel.CONTROL, Channel.STDIN)
+
+
+def _wake_up(_number: int, _frame: object) -> None:
+    """SIGCHLD needs a handler, or the wakeup descriptor hears nothing of it."""
+
+
 class CallError(Exception):
     """A call that cannot be answered as asked; `kind` is for programs."""
 
@@ -60,7 +70,7 @@ class Service:
         self._language = language
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=1)
         self._poller = zmq.Poller()
-        self._pending: deque[Frame] = deque()
+        self._pending: dict[Channel, deque[Frame]] = {channel: deque() for channel in _MESSAGES}
         self._restarting: list[bytes] = []
         self._death: dict[str, Any] | None = None
         self._death_due = 0.0
@@ -69,22 +79,26 @@ class Service:
         self._tail = b""
         self._next_watch = 0.0
         self._message_limit = settings.message or MAX_BODY[Channel.IOPUB]
-        skeleton = {
+        self._in_memory = (
+            [settings.workspace, "/tmp", "/dev/shm"]  # noqa: S108
+            if settings.isolated
+            else []
+        )
+        self._skeleton = {
             f"{venv.FOLDER}/{path}": (kind, text)
             for path, kind, text in (
-                venv.skeleton(settings.argv[0], f"{settings.workspace}/{venv.FOLDER}")
+                venv.skeleton(settings.argv[0])
                 if settings.isolated and settings.language == "python"
                 else []
             )
         }
-        self._skeleton = skeleton
         self._files = Files(settings.workspace, self._is_skeleton)
         self._relay = self._connect()
         self._woken, wake = socket.socketpair()
         self._woken.setblocking(False)
         wake.setblocking(False)
         self._wake = wake
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.signal(signal.SIGCHLD, _wake_up)
         signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
 
     def _connect(self) -> Relay:
@@ -103,7 +117,7 @@ class Service:
 
     def run(self) -> None:
         """Serve until the host goes away (StreamClosed)."""
-        self._poller.register(self._woken, zmq.POLLIN)
+        self._poller.register(self._woken.fileno(), zmq.POLLIN)
         stream = self._stream
         waiting_flags = 0
         self._reap()  # it may have died before anyone listened for SIGCHLD
@@ -121,7 +135,7 @@ class Service:
                             self._serve(frame)
                 elif source == self._language.output:
                     self._read_tail()
-                elif source == self._woken.fileno() or source is self._woken:
+                elif source == self._woken.fileno():
                     self._drain_wakeups()
                     self._reap()
                 elif not source.closed:
@@ -129,8 +143,8 @@ class Service:
             self._after()
 
     def _timeout(self) -> int | None:
-        if self._pending:
-            return 5
+        if any(self._pending.values()):
+            return 5  # there is no event for room in a socket that we also read from
         if self._death is not None or self._language.stopped:
             return 20
         if self._settings.memory and self._language.pid:
@@ -138,8 +152,7 @@ class Service:
         return None
 
     def _after(self) -> None:
-        if self._pending:
-            self._forward_pending()
+        self._forward_pending()
         if self._relay.kernel_info is not None:
             self._announce(self._relay.kernel_info)
             self._relay.kernel_info = None
@@ -153,9 +166,10 @@ class Service:
 
     def _serve(self, frame: Frame) -> None:
         channel = frame.channel
-        if channel in (Channel.SHELL, Channel.CONTROL, Channel.STDIN):
-            if self._pending or not self._forward(frame):
-                self._pending.append(frame)
+        if channel in _MESSAGES:
+            pending = self._pending[channel]
+            if pending or not self._forward(frame):
+                pending.append(frame)
         elif channel is Channel.CALL:
             self._call(frame.parts)
             self._stream.consume(frame)
@@ -171,8 +185,9 @@ class Service:
         return True
 
     def _forward_pending(self) -> None:
-        while self._pending and self._forward(self._pending[0]):
-            self._pending.popleft()
+        for pending in self._pending.values():
+            while pending and self._forward(pending[0]):
+                pending.popleft()
 
     # What comes out of the language kernel
 
@@ -234,6 +249,7 @@ class Service:
         event: dict[str, Any] = {"event": "died"}
         if self._memory_used is not None:
             event |= {"what": "memory", "limit": self._settings.memory, "used": self._memory_used}
+            self._tail += b"\n%d bytes were in use" % self._memory_used
         elif os.WIFSIGNALED(status):
             event |= {"what": "signal", "signal": os.WTERMSIG(status)}
         else:
@@ -262,7 +278,9 @@ class Service:
         self._next_watch = time.monotonic() + _WATCH_INTERVAL
         if not self._language.pid:
             return
-        used = watch.over(self._tree(), self._settings.memory)
+        # Where the file systems lie in memory, what is in them counts.
+        files = watch.filled(self._in_memory)
+        used = watch.over(self._tree(), self._settings.memory, files)
         if used is not None:
             self._memory_used = used
             self._language.kill()
@@ -276,7 +294,8 @@ class Service:
         self._poller.unregister(self._language.output)
         self._relay.close()
         self._language.end()
-        self._pending.clear()
+        for pending in self._pending.values():
+            pending.clear()
         self._death = None
         self._memory_used = None
         self._tail = b""
@@ -353,7 +372,7 @@ class Service:
             self._pause_above = self._stream.queued(Channel.IOPUB) + _INTERRUPT_ROOM
             self._language.unpause()
 
-    def _answer(self, call: bytes, answer: dict[str, Any], data: list[bytes] = []) -> None:  # noqa: B006
+    def _answer(self, call: bytes, answer: dict[str, Any], data: Sequence[bytes] = ()) -> None:
         body = json.dumps({"ok": True, **answer}).encode()
         self._stream.send(Channel.ANSWER, [call, body, *data])
 

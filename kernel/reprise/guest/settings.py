@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """The JSON of the host's HELLO (made by `sandbox.connection`); sizes in bytes, 0 for none.
 
     isolated: the guest's process namespace holds nothing but init, the guest and its children,

@@ -1,5 +1,7 @@
 """Which processes there are below the guest, from /proc."""
 
+# pathlib is not loaded in here: the language kernel waits for us.
+
 from __future__ import annotations
 
 import os

@@ -5,6 +5,8 @@ interpreter, and a .pth file that adds the site-packages of the environment belo
 then writes here, needs no network for a local wheel, and what it wrote is part of the files.
 """
 
+# pathlib is not loaded in here: the language kernel waits for us.
+
 from __future__ import annotations
 
 import glob
@@ -18,7 +20,7 @@ FOLDER = ".reprise/venv"
 def make(interpreter: str, workspace: str, env: dict[str, str]) -> str:
     """Make it if it is not there, put it first in PATH, and return its interpreter."""
     root = os.path.join(workspace, FOLDER)
-    for path, kind, content in skeleton(interpreter, root):
+    for path, kind, content in skeleton(interpreter):
         target = os.path.join(root, path)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         if os.path.lexists(target):
@@ -34,7 +36,7 @@ def make(interpreter: str, workspace: str, env: dict[str, str]) -> str:
     return os.path.join(root, "bin", "python")
 
 
-def skeleton(interpreter: str, root: str) -> list[tuple[str, str, str]]:
+def skeleton(interpreter: str) -> list[tuple[str, str, str]]:
     """Its files as (path beneath it, "file" or "link", text or target).
 
     They follow from the interpreter alone, so they are the same each time: `tree` leaves them

@@ -1,19 +1,19 @@
 """How much memory the processes of a sandbox use, from /proc."""
 
+# pathlib is not loaded in here: the language kernel waits for us.
+
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
 
-_FIELDS = (b"RssAnon:", b"RssShmem:")
-
 
 def resident(pids: Iterable[int]) -> int:
-    """Bytes of anonymous and shared memory of some processes; pages they share count for each."""
+    """Bytes of anonymous memory of some processes; pages they share count for each."""
     total = 0
     for pid in pids:
         for line in _lines(f"/proc/{pid}/status"):
-            if line.startswith(_FIELDS):
+            if line.startswith(b"RssAnon:"):
                 total += int(line.split()[1]) << 10
     return total
 
@@ -23,16 +23,16 @@ def proportional(pids: Iterable[int]) -> int:
     total = 0
     for pid in pids:
         for line in _lines(f"/proc/{pid}/smaps_rollup"):
-            if line.startswith((b"Pss_Anon:", b"Pss_Shmem:")):
+            if line.startswith(b"Pss_Anon:"):
                 total += int(line.split()[1]) << 10
     return total
 
 
-def over(pids: list[int], limit: int) -> int | None:
-    """Bytes in use if that is more than `limit`, else None."""
-    if resident(pids) <= limit:
+def over(pids: list[int], limit: int, files: int = 0) -> int | None:
+    """Bytes in use, files in memory included, if that is more than `limit`; else None."""
+    if resident(pids) + files <= limit:
         return None
-    used = proportional(pids)
+    used = proportional(pids) + files
     return used if used > limit else None
 
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO, cast
 
 #: The end of a sandbox's stderr that is kept to explain its death, in bytes.
 _TAIL = 8192
@@ -28,8 +29,8 @@ class Child:
         self._pidfd = os.pidfd_open(process.pid)
         self._ended: asyncio.Future[int] = self._loop.create_future()
         self._tail = b""
-        assert process.stderr is not None
-        self._stderr = process.stderr.fileno()
+        self._output: IO[bytes] = cast("IO[bytes]", process.stderr)
+        self._stderr = self._output.fileno()
         os.set_blocking(self._stderr, False)
         self._loop.add_reader(self._pidfd, self._on_end)
         self._loop.add_reader(self._stderr, self._on_stderr)
@@ -45,7 +46,7 @@ class Child:
     ) -> Child:
         """Start it in a session of its own, stdin and stdout on /dev/null. Raises OSError."""
         return cls(
-            subprocess.Popen(  # noqa: S603: argv is made by the backend, no shell
+            subprocess.Popen(  # noqa: S603
                 [os.fspath(part) for part in argv],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -73,10 +74,9 @@ class Child:
             self._tail = (self._tail + data)[-_TAIL:]
 
     def _close_stderr(self) -> None:
-        assert self._process.stderr is not None
-        if not self._process.stderr.closed:
+        if not self._output.closed:
             self._loop.remove_reader(self._stderr)
-            self._process.stderr.close()
+            self._output.close()
 
     def said(self) -> str:
         """The end of what it wrote to stderr."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -286,6 +287,7 @@ class Guest:
             raise FrameError("an answer to no call")
         body = _json_object(parts[1])
         if body.get("ok") is True:
+            del body["ok"]
             if not answer.done():
                 answer.set_result((body, parts[2:]))
             return
@@ -315,8 +317,10 @@ class Guest:
 
     def _sharpened(self, cause: DeathCause) -> DeathCause:
         """A SIGKILL that the cgroup's memory limit sent says so."""
+        if cause.what != "vanished" and cause.signal != signal.SIGKILL:
+            return cause
         limit = self.container.memory_exceeded()
-        if limit is not None and cause.what != "memory":
+        if limit is not None:
             return DeathCause("memory", signal=cause.signal, limit=limit, detail=cause.detail)
         return cause
 
@@ -336,10 +340,11 @@ class Guest:
         self.ended.set_result(cause)
         self._close()
         error = self._death_error()
-        for answer in [*self._calls.values(), self._ready]:
-            if not answer.done():
-                answer.set_exception(error)
-                answer.exception()  # nobody may be waiting
+        waiting: list[asyncio.Future[Any]] = [*self._calls.values(), self._ready]
+        for future in waiting:
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # nobody may be waiting
         self._calls.clear()
         if self._closing is None:
             self._closing = self._loop.create_task(self.container.kill())
@@ -379,7 +384,8 @@ class Guest:
             # This process was stopped or starved: the guest gets its time anew.
             self._heard = now
         if now - self._heard > PING_PATIENCE and self._heard_hello:
-            self._end(DeathCause("vanished", detail=f"the guest said nothing for {now - self._heard:.0f} s"))
+            silence = f"the guest said nothing for {now - self._heard:.0f} s"
+            self._end(DeathCause("vanished", detail=silence))
             return
         if self._ping is None and self._heard_hello:
             self._ping = os.urandom(8)

@@ -165,12 +165,13 @@ class Decoder:
             body, number, count = _HEAD.unpack_from(view, start)
             channel = _CHANNELS.get(number)
             if channel is None:
-                self._fail(f"a frame on channel {number}, which does not exist")
-            assert channel is not None
+                raise self._broke(f"a frame on channel {number}, which does not exist")
             if body > self._max_body.get(channel, 0):
-                self._fail(f"a {channel.name} frame of {body} bytes, over its bound")
+                raise self._broke(f"a {channel.name} frame of {body} bytes, over its bound")
             if count > MAX_PARTS or _FIXED + 4 * count > body:
-                self._fail(f"a {channel.name} frame of {body} bytes that claims {count} parts")
+                raise self._broke(
+                    f"a {channel.name} frame of {body} bytes that claims {count} parts"
+                )
             self._need = 4 + body
             if end - start < self._need:
                 return start
@@ -178,7 +179,7 @@ class Decoder:
             lengths = struct.unpack_from(f">{count}I", view, at)
             at += 4 * count
             if _FIXED + 4 * count + sum(lengths) != body:
-                self._fail(f"a {channel.name} frame whose parts do not add up to its length")
+                raise self._broke(f"a {channel.name} frame whose parts do not add up to its length")
             parts = []
             for length in lengths:
                 parts.append(bytes(view[at : at + length]))
@@ -186,9 +187,9 @@ class Decoder:
             frames.append(Frame(channel, parts, 4 + body))
             start = at
 
-    def _fail(self, what: str) -> None:
+    def _broke(self, what: str) -> FrameError:
         self._broken = what
-        raise FrameError(what)
+        return FrameError(what)
 
 
 class SendCredit:

@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 import os
 import secrets
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-import reprise.guest
+import reprise
 from reprise.errors import SandboxError
 from reprise.sandbox.child import Child
 from reprise.sandbox.contract import DeathCause, SandboxSpec
@@ -41,9 +43,12 @@ _PATIENCE = 10.0
 class ProcessContainer:
     """A guest started beside us: a `contract.Container`."""
 
-    def __init__(self, child: Child, stream: socket.socket, workspace: str, mark: str) -> None:
+    def __init__(
+        self, child: Child, stream: socket.socket, workspace: str, mark: str, runtime: str
+    ) -> None:
         self._child = child
         self._mark = mark
+        self._runtime = runtime
         self._killed = False
         self.stream = stream
         self.pid = child.pid
@@ -52,6 +57,7 @@ class ProcessContainer:
     async def wait(self) -> DeathCause:
         code = await self._child.wait()
         await self._end_marked()
+        shutil.rmtree(self._runtime, ignore_errors=True)
         return cause_of(code, self._killed, self._child.said())
 
     def memory_exceeded(self) -> int | None:
@@ -122,26 +128,32 @@ class ProcessBackend:
                 "folder. Nothing was started."
             )
         mark = secrets.token_hex(16)
+        # For the connection file and sockets. Not TMPDIR: a socket's path has 107 characters.
+        runtime = tempfile.mkdtemp(prefix="reprise-", dir="/tmp")
         ours, theirs = socket.socketpair()
-        library = str(Path(reprise.guest.__file__).parents[2])
+        library = str(Path(reprise.__file__).parents[1])
         try:
             with theirs:
                 child = Child.start(
                     guest_argv(sys.executable, library, theirs.fileno()),
                     pass_fds=[theirs.fileno()],
-                    env={**_base_environment(), **spec.variables, _MARK: mark},
+                    env={
+                        **_base_environment(),
+                        **spec.variables,
+                        _MARK: mark,
+                        "REPRISE_RUNTIME": runtime,
+                    },
                     cwd=workspace,
                 )
         except OSError as error:
             ours.close()
+            shutil.rmtree(runtime, ignore_errors=True)
             raise SandboxError(f"The guest could not be started: {error}.") from error
         ours.setblocking(False)
-        return ProcessContainer(child, ours, str(workspace.resolve()), mark)
+        return ProcessContainer(child, ours, str(workspace.resolve()), mark, runtime)
 
 
 def _base_environment() -> Mapping[str, str]:
     return {
-        name: value
-        for name, value in os.environ.items()
-        if name in _BASE or name.startswith("LC_")
+        name: value for name, value in os.environ.items() if name in _BASE or name.startswith("LC_")
     }

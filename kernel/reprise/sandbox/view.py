@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import reprise
-from reprise.sandbox.contract import LanguageKernel, SandboxSpec
+from reprise.sandbox.contract import LanguageKernel, Limits, SandboxSpec
 
 WORKSPACE = "/workspace"
 
@@ -25,6 +25,10 @@ HOME = "/workspace/.reprise/home"
 LIBRARY = "/run/reprise/lib"
 _RUNTIME = "/run/user/1000"
 _RUNTIME_SIZE = 16 << 20
+
+#: Size of a writable place without a limit: tmpfs has no word for it but its default, half of
+#: the machine's memory.
+_UNLIMITED = 1 << 40
 
 #: Folders of the system itself; a symlink on merged-/usr systems stays one.
 _SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -132,7 +136,6 @@ class View:
 
 def arguments(spec: SandboxSpec, stage: str | None, guest_python: str) -> View:
     """All of bubblewrap's arguments but the command, for one sandbox."""
-    limits = spec.limits
     view = View(stage)
     view.add("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
     view.add("--unshare-net", "--unshare-cgroup-try", "--disable-userns")
@@ -141,7 +144,7 @@ def arguments(spec: SandboxSpec, stage: str | None, guest_python: str) -> View:
     for name, value in environment(spec).items():
         view.add("--setenv", name, value)
     _system(view)
-    _writable(view, limits.workspace or (4 << 30), limits.tmp or (1 << 30))
+    _writable(view, spec.limits)
     prefixes = [*spec.kernel.prefixes, *interpreter_prefixes(guest_python, spec.kernel)]
     for prefix in sorted(set(prefixes), key=lambda path: (len(path.parts), str(path))):
         _prefix(view, prefix)
@@ -169,8 +172,9 @@ def environment(spec: SandboxSpec) -> dict[str, str]:
         "USER": "user",
         "LOGNAME": "user",
         "SHELL": "/bin/bash",
-        "TMPDIR": "/tmp",  # noqa: S108: the sandbox's own
+        "TMPDIR": "/tmp",  # noqa: S108
         "XDG_RUNTIME_DIR": _RUNTIME,
+        "REPRISE_RUNTIME": _RUNTIME,
         "XDG_CACHE_HOME": "/tmp/.cache",  # noqa: S108
         "IPYTHONDIR": "/tmp/.ipython",  # noqa: S108
         "JUPYTER_RUNTIME_DIR": f"{_RUNTIME}/jupyter",
@@ -196,13 +200,18 @@ def _system(view: View) -> None:
     for name in _PROC_MASKED:
         if Path("/proc", name).exists():
             view.add("--ro-bind", "/dev/null", f"/proc/{name}")
-    for path in _SYS:
-        if Path(path).is_dir():
-            view.bind(path)
+    for folder in map(Path, _SYS):
+        if folder.is_dir():
+            view.bind(folder)
     view.add("--dev", "/dev")
 
 
-def _writable(view: View, workspace: int, tmp: int) -> None:
+def _writable(view: View, limits: Limits) -> None:
+    """The writable places. They lie in memory, so together they stay within its limit."""
+    workspace, tmp = limits.workspace or _UNLIMITED, limits.tmp or _UNLIMITED
+    if limits.memory:
+        workspace = min(workspace, limits.memory // 2)
+        tmp = min(tmp, limits.memory // 4)
     for size, folder in ((workspace, WORKSPACE), (tmp, "/tmp"), (tmp, "/dev/shm")):  # noqa: S108
         view.add("--size", str(size), "--tmpfs", folder)
     view.add("--perms", "0700", "--size", str(_RUNTIME_SIZE), "--tmpfs", _RUNTIME)
