@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import contextlib
 import os
-import tempfile
 import time
 import uuid
 import warnings
@@ -24,6 +23,7 @@ from nbformat.warnings import MissingIDFieldWarning
 
 from reprise.commands.kernels import kernel_specs
 from reprise.commands.opened import first_line, took
+from reprise.commands.replaced import replacing
 from reprise.commands.terminal import Terminal
 from reprise.errors import UnavailableError, UsageError
 from reprise.settings import SESSION
@@ -251,26 +251,8 @@ def kernel_of(notebook: Any, path: Path) -> str:
 def write_notebook(notebook: Any, path: Path) -> None:
     """Write it whole or not at all. Raises UnavailableError."""
     text = nbformat.writes(notebook)  # type: ignore[no-untyped-call]
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as file:
-            temporary = Path(file.name)
-            try:
-                file.write(text if text.endswith("\n") else text + "\n")
-                file.close()
-                umask = os.umask(0)
-                os.umask(umask)
-                temporary.chmod(0o666 & ~umask)
-                temporary.replace(path)
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
-    except OSError as error:
-        raise UnavailableError(
-            f"The executed copy could not be written to {path}: {error.strerror}. "
-            "What ran is in the log all the same."
-        ) from error
+    with replacing(path) as file:
+        file.write(text.rstrip("\n").encode("utf-8", "surrogatepass") + b"\n")
 
 
 def _session(text: str) -> uuid.UUID:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -17,6 +16,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 
 from reprise.errors import UnavailableError
+from reprise.jupyter.attach import read_sidecar
 
 #: Seconds that a kernel may take to answer, or a cell to end. Far above what the slowest machine
 #: needs, so that only a kernel that hangs is given up.
@@ -117,11 +117,11 @@ class DemoKernel:
     @property
     def sandbox_pid(self) -> int:
         """The outermost process of its sandbox, from the file beside the connection file."""
-        path = Path(self._manager.connection_file).with_suffix(".reprise.json")
-        try:
-            return int(json.loads(path.read_text())["sandbox_pid"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UnavailableError(f"{path} does not name the sandbox: {error!r}.") from error
+        found = read_sidecar(Path(self._manager.connection_file))
+        pid = None if found is None else found.get("sandbox_pid")
+        if not isinstance(pid, int):
+            raise UnavailableError("The kernel did not say which process its sandbox is.")
+        return pid
 
     def said(self) -> str:
         """The last lines of what the kernel process wrote on its stderr."""

@@ -1,0 +1,138 @@
+"""The workspace of a session for a command: of its running kernel, or rebuilt from the log."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from reprise.commands.terminal import Terminal
+from reprise.errors import UnavailableError, UsageError
+from reprise.jupyter.kernelspec import language_kernel
+from reprise.jupyter.visitor import KernelWorkspace, running_kernel
+from reprise.log.postgres import Log
+from reprise.log.store import LogReader, SessionInfo
+from reprise.replay.engine import trees
+from reprise.replay.plan import plan
+from reprise.replay.verify import DetachedSandbox
+from reprise.sandbox.backends import backend
+from reprise.sandbox.connection import Guest
+from reprise.sandbox.contract import Backend, SandboxSpec
+from reprise.sandbox.environment import sandbox_spec
+from reprise.sandbox.named import load
+from reprise.workspace.manifest import Entry, Manifest
+from reprise.workspace.transfer import fetch, workspace_manifest
+
+
+class Workspace(Protocol):
+    """What can be asked of a workspace. `origin` says in words which one it is."""
+
+    origin: str
+
+    async def manifest(self, *, hashes: bool) -> Manifest: ...
+
+    async def fetch(self, path: str, sink: BinaryIO, limit: int) -> int:
+        """Copy a file into `sink`; returns its size. Raises RepriseError when it is none."""
+
+
+class RunningWorkspace:
+    """The workspace of a kernel that runs on this machine, asked over its control channel."""
+
+    origin = "of the running kernel"
+
+    def __init__(self, kernel: KernelWorkspace) -> None:
+        self._kernel = kernel
+
+    async def manifest(self, *, hashes: bool) -> Manifest:
+        reply, _ = await asyncio.to_thread(self._kernel.ask, op="list", hashes=hashes)
+        return Manifest.of([Entry.from_json(value) for value in reply["entries"]])
+
+    async def fetch(self, path: str, sink: BinaryIO, limit: int) -> int:
+        done, size = 0, None
+        while size is None or done < size:
+            reply, data = await asyncio.to_thread(
+                self._kernel.ask, op="read", path=path, offset=done
+            )
+            if reply.get("type") != "file":
+                raise UsageError(f"{path!r} in the workspace is a {reply.get('type')}, not a file.")
+            # A file that grows meanwhile has no end; the size at the beginning counts.
+            size = int(reply["size"]) if size is None else size
+            if size > limit:
+                raise UsageError(f"{path!r} holds {size:,} bytes, more than {limit:,}.")
+            piece = b"".join(data)[: size - done]
+            if not piece and done < size:
+                raise UnavailableError(f"{path!r} became shorter while it was read.")
+            sink.write(piece)
+            done += len(piece)
+        return done
+
+
+class RebuiltWorkspace:
+    """The workspace of a sandbox that has just been brought to the session's last state."""
+
+    origin = "rebuilt from the log"
+
+    def __init__(self, guest: Guest) -> None:
+        self._guest = guest
+
+    async def manifest(self, *, hashes: bool) -> Manifest:
+        return await workspace_manifest(self._guest, hashes=hashes)
+
+    async def fetch(self, path: str, sink: BinaryIO, limit: int) -> int:
+        return await fetch(self._guest, path, sink, limit)
+
+
+@contextlib.contextmanager
+def fresh_sandbox(info: SessionInfo) -> Iterator[tuple[Backend, SandboxSpec]]:
+    """What a sandbox beside the session's own is started with, under the environment of now."""
+    chosen = backend()
+    with tempfile.TemporaryDirectory(prefix="reprise-beside-") as folder:
+        # The process backend would work in the notebook's own folder, which is not ours to change.
+        yield chosen, sandbox_spec(load(), language_kernel(info.kernel), Path(folder))
+
+
+@contextlib.asynccontextmanager
+async def opened_workspace(
+    log: Log, session: uuid.UUID, terminal: Terminal
+) -> AsyncIterator[Workspace]:
+    """The workspace as it is now. Raises UsageError where there is none of its own."""
+    reader = await log.reader(session)
+    connection = running_kernel(session)
+    if connection is not None:
+        with KernelWorkspace(connection) as kernel:
+            yield RunningWorkspace(kernel)
+        return
+    info = await reader.info()
+    if info.holder is not None:
+        who = ", ".join(f"{name} {value}" for name, value in info.holder.items())
+        raise UnavailableError(
+            f"Session {session} is in use by another kernel ({who}) that cannot be asked from "
+            "here. Run this on its machine and as its user, or shut it down."
+        )
+    with fresh_sandbox(info) as (chosen, spec):
+        if not chosen.isolated:
+            raise UsageError(
+                f"Without a sandbox (backend {chosen.name}) the workspace is the notebook's own "
+                f"folder: {info.notebook or 'where the kernel was started'}."
+            )
+        terminal.status("starting a sandbox …")
+        async with DetachedSandbox(reader, chosen, spec) as sandbox:
+            await _bring_to_the_end(reader, sandbox, chosen, terminal)
+            yield RebuiltWorkspace(sandbox.link.guest)
+
+
+async def _bring_to_the_end(
+    reader: LogReader, sandbox: DetachedSandbox, chosen: Backend, terminal: Terminal
+) -> None:
+    summaries = await reader.summaries()
+    route = plan(summaries, trees=trees(summaries, isolated=chosen.isolated))
+    done = 0
+    terminal.status(f"replaying {len(route.run)} steps …")
+    async for _ in sandbox.player().play(route, len(summaries)):
+        done += 1
+        terminal.status(f"replayed {done} of {len(route.run)} steps")
+    terminal.status("")
