@@ -12,7 +12,8 @@ import signal
 import sys
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from reprise.errors import RepriseError
@@ -34,8 +35,8 @@ from reprise.jupyter.router import Router
 from reprise.jupyter.wire import Signer
 from reprise.log.model import Json
 from reprise.log.postgres import Log
-from reprise.log.store import SessionLog
-from reprise.replay.engine import LiveSession, SessionPlan
+from reprise.log.store import Notice, SessionLog
+from reprise.replay.engine import LiveSession, SessionPlan, now_us
 from reprise.sandbox.backends import backend
 from reprise.sandbox.environment import environment_spec, sandbox_spec
 from reprise.sandbox.named import load
@@ -53,10 +54,9 @@ def parse(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("-f", "--f", dest="connection_file", required=True, type=Path)
     parser.add_argument("--kernel", default="python3", help="the language kernel's kernelspec")
-    # jupyter front ends may append options of ipykernel's own; they are not for the router.
-    found, ignored = parser.parse_known_args(argv)
-    if ignored:
-        log.warning("Options that the router does not know are ignored: %s", " ".join(ignored))
+    # What front ends append (nbclient: --HistoryManager.hist_file=…) is for the language kernel.
+    found, extra = parser.parse_known_args(argv)
+    found.extra = extra
     return found
 
 
@@ -69,17 +69,37 @@ def main(argv: list[str] | None = None) -> int:
     options = parse(sys.argv[1:] if argv is None else argv)
     try:
         info = read_connection_file(options.connection_file)
-        asyncio.run(KernelProcess(info, options.kernel, os.environ).run())
+        asyncio.run(KernelProcess(info, options.kernel, os.environ, options.extra).run())
     except RepriseError as error:
         log.critical("%s", error)
         return error.exit_code
     return 0
 
 
+#: Meant for the router alone, where the language kernel otherwise gets the whole environment.
+_ROUTERS_OWN = ("JPY_PARENT_PID", "JPY_INTERRUPT_EVENT")
+
+
+def _own_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Without isolation a cell sees what ipykernel's would, but not our settings (a DSN!)."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if not name.startswith("REPRISE_") and name not in _ROUTERS_OWN
+    }
+
+
 class KernelProcess:
     """One kernel process from its start to its end."""
 
-    def __init__(self, info: ConnectionInfo, kernel: str, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        info: ConnectionInfo,
+        kernel: str,
+        environ: Mapping[str, str],
+        arguments: Sequence[str] = (),
+    ) -> None:
+        self._arguments = tuple(arguments)
         self._info = info
         self._kernel = kernel
         self._environ = environ
@@ -92,22 +112,24 @@ class KernelProcess:
         chosen = backend(self._environ.get("REPRISE_BACKEND"))
         environment = load(environ=self._environ)
         language = language_kernel(self._kernel)
+        language = replace(language, argv=(*language.argv, *self._arguments))
         folder = Path.cwd()
         spec = sandbox_spec(environment, language, folder, self._environ)
+        if not chosen.isolated:
+            spec = replace(spec, variables=_own_variables(self._environ))
         new_file = not self._info.path.exists()
         sockets = Sockets(self._info)
         sockets.beat()
         if new_file:
             write_connection_file(self._info)
         note = "" if chosen.isolated else f"WARNING: {chosen.isolation}"
-        if note:
-            log.warning("%s", chosen.isolation)
         router = Router(
             sockets,
             Signer(self._info.key, self._info.signature_scheme),
             spec.limits,
             note,
             on_shutdown=self._stop.set,
+            on_terminated=self._ended_by_signal,
         )
         notebook = self._attachment.notebook
         session = LiveSession(
@@ -128,6 +150,8 @@ class KernelProcess:
         )
         session.launch()
         router.serve(session)
+        if note:
+            router.notice(Notice(None, now_us(), "not-isolated", chosen.isolation, {}))
         self._listen_to_signals(router)
         watch = asyncio.get_running_loop().create_task(self._watch_parent(parent))
         begin = asyncio.get_running_loop().create_task(session.resume_eagerly())
@@ -172,6 +196,10 @@ class KernelProcess:
             "since": time.strftime("%Y-%m-%d %H:%M:%S %z"),
             "notebook": self._attachment.notebook,
         }
+
+    def _ended_by_signal(self) -> None:
+        log.warning("The language kernel was told to end (SIGTERM), so the kernel ends.")
+        self._stop.set()
 
     def _listen_to_signals(self, router: Router) -> None:
         loop = asyncio.get_running_loop()

@@ -46,6 +46,11 @@ class Lane:
             self._task = None
 
     @property
+    def waiting(self) -> bool:
+        """Whether a request waits for its turn."""
+        return bool(self._queue)
+
+    @property
     def idle(self) -> bool:
         return self._task is None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -60,6 +61,7 @@ class Ended:
     idle: Message
     idle_topic: bytes
     failed: bool
+    terminated: bool = False
 
 
 @dataclass(eq=False)
@@ -204,7 +206,12 @@ class LiveStep:
         failed = run.reply_content.get("status") == "error"
         reply = None if run.reply is None else self._numbered(run.reply)
         idle = run.idle or self._message("status", {"execution_state": "idle"})
-        return Ended(reply, idle, run.idle_topic or b"status", failed)
+        told_to_end = (
+            died is not None
+            and isinstance(died.cause, DeathCause)
+            and died.cause.signal == signal.SIGTERM
+        )
+        return Ended(reply, idle, run.idle_topic or b"status", failed, told_to_end)
 
     async def _finished(self, run: Run, link: KernelLink) -> None:
         wall = self.limits.wall or None

@@ -41,6 +41,7 @@ PASSED_SHELL = frozenset(
         "history_request",
         "is_complete_request",
         "comm_info_request",
+        "kernel_info_request",
     }
 )
 PASSED_CONTROL = PASSED_SHELL | {
@@ -74,11 +75,13 @@ class Router:
         limits: Limits,
         banner_note: str,
         on_shutdown: Callable[[], None],
+        on_terminated: Callable[[], None],
     ) -> None:
         self._signer = signer
         self._limits = limits
         self._banner_note = banner_note
         self._on_shutdown = on_shutdown
+        self._on_terminated = on_terminated
         self._info = sockets.info
         self._shell = sockets.listen("shell", lambda frames: self._received("shell", frames))
         self._control = sockets.listen("control", lambda frames: self._received("control", frames))
@@ -87,6 +90,10 @@ class Router:
         self._lanes: dict[str | None, Lane] = {}
         self._running: dict[LiveStep, None] = {}
         self._main: LiveStep | None = None
+        self._accepting: Request | None = None
+        self._replaying = False
+        self._behind: list[Request] = []
+        self._held: list[tuple[Request, Message]] = []
         self._passing: OrderedDict[str, Request] = OrderedDict()
         self._passed: OrderedDict[str, None] = OrderedDict()
         self._asking: dict[bytes, Run | _Password] = {}
@@ -153,7 +160,7 @@ class Router:
             self._lane(request).put(request)
         elif kind in COMM and channel == "shell":
             self._begin(self._comm(request))
-        elif kind == "kernel_info_request":
+        elif kind == "kernel_info_request" and not self._kernel_can_say(request):
             self._begin(self._kernel_info(request))
         elif kind == "interrupt_request":
             self._begin(self._interrupt_request(request))
@@ -202,23 +209,47 @@ class Router:
             return False
         stop_on_error = not content.get("silent") and content.get("stop_on_error", True)
         step = self._live_step(request, "cell", main)
+        if main:
+            self._accepting = request
         try:
             await self._ready(request, main)
             await step.accept()
         except (RepriseError, Malformed) as error:
             self._refuse(request, error)
             return bool(stop_on_error)
+        finally:
+            if main:
+                self._accepted()
         self._begin_step(step, main)
         try:
             ended = await step.end()
         except RepriseError as error:
             self._refuse(request, error, busy=False)
+            self._release_held()
             return bool(stop_on_error)
         finally:
             self._end_step(step, main)
             self._forget_asking(step)
+        if ended.terminated:
+            # As with ipykernel: who sends SIGTERM wants the kernel gone. Nobody is answered, so
+            # that clients see a dead kernel; the next start resumes before this cell.
+            self._on_terminated()
+            return True
         self._tell(request, ended)
+        self._release_held()
         return bool(stop_on_error and ended.failed)
+
+    def _accepted(self) -> None:
+        """The main shell's cell is on its way (or refused): what came behind it may follow."""
+        self._accepting = None
+        behind, self._behind = self._behind, []
+        for request in behind:
+            self._pass(request)
+
+    def _release_held(self) -> None:
+        held, self._held = self._held, []
+        for request, message in held:
+            self._answer(request, message)
 
     async def _ready(self, request: Request, main: bool) -> None:
         session = self.session
@@ -369,16 +400,43 @@ class Router:
             # Without this reply a client could never be shown the error of its first cell.
             info = answer_without_kernel(request.message)
             log.error("%s", error)
+        self._locally(request, self._noted(info))
+
+    def _kernel_can_say(self, request: Request) -> bool:
+        """Whether the language kernel itself is there to answer; else we answer for it."""
+        session = self.session
+        if request.channel == "control":
+            return session.started
+        return session.live or self._cell_first()
+
+    def _cell_first(self) -> bool:
+        """Whether a cell that came earlier is still on its way to the language kernel."""
+        if self._replaying:
+            return False
+        lane = self._lanes.get(None)
+        queued = lane is not None and lane.waiting and self._main is None
+        return self._accepting is not None or queued
+
+    def _noted(self, info: dict[str, Json]) -> dict[str, Json]:
         if self._banner_note:
             info["banner"] = f"{self._banner_note}\n{info.get('banner', '')}"
-        self._locally(request, info)
+        return info
 
     def _pass(self, request: Request) -> None:
         session = self.session
         if request.channel == "control":
             self._begin(self._pass_when_started(request))
+        elif self._cell_first():
+            # A cell that came before this is being committed; the kernel gets it first.
+            self._behind.append(request)
         elif session.live:
             self._pass_on(request)
+        else:
+            self._answer_here(request)
+
+    def _answer_here(self, request: Request) -> None:
+        if request.message.msg_type == "kernel_info_request":
+            self._begin(self._kernel_info(request))
         else:
             self._locally(request, answer_without_kernel(request.message))
 
@@ -413,6 +471,13 @@ class Router:
             if isinstance(subshell, str):
                 self.session.link.subshells.add(subshell)
                 self.session.subshells.add(subshell)
+        if message.msg_type == "kernel_info_reply" and self._banner_note:
+            message = message.with_content(self._noted(message.content()))
+        main = self._main
+        if request.channel == "shell" and main and main.run and main.run.reply is not None:
+            # The main shell answers in order: this comes after the cell whose end is being stored.
+            self._held.append((request, message))
+            return
         self._answer(request, message)
 
     def sandbox_gone(self) -> None:
@@ -479,6 +544,12 @@ class Router:
         if progress is not None:
             content = {"done": progress.done, "total": progress.total, "over": False}
         self._show(make("reprise_progress", content), b"progress")
+        self._replaying = progress is not None
+        if self._replaying:
+            # It may take long; what changes nothing does not wait for it.
+            behind, self._behind = self._behind, []
+            for request in behind:
+                self._pass(request)
         self._waiting.progress(progress)
 
     async def _workspace(self, request: Request) -> None:

@@ -64,6 +64,9 @@ EAGER_RESUME_S = 30.0
 #: A step that keeps killing its sandbox on replay is left out after so many tries.
 TRIES_PER_STEP = 2
 
+#: Times a sandbox is started again by itself before somebody asks for something.
+REVIVALS = 3
+
 #: How long a cell waits for a database that went away before it is told so, seconds.
 DATABASE_PATIENCE_S = 10.0
 
@@ -133,6 +136,8 @@ class LiveSession:
         self._order = asyncio.Lock()
         self._opening = asyncio.Lock()
         self._tries: dict[int, int] = {}
+        self._running: set[int] = set()
+        self._revivals = 0
         self._closing = False
         self.live = False
         self.prompt_offset = 0
@@ -176,6 +181,15 @@ class LiveSession:
             except SandboxDied:
                 if link is self._link and link.cause is not None:
                     raise
+
+    @property
+    def started(self) -> bool:
+        """Whether a language kernel is there and answers."""
+        return (
+            self._link is not None
+            and self._link.cause is None
+            and self._link.guest.kernel_info is not None
+        )
 
     @property
     def link(self) -> KernelLink:
@@ -383,9 +397,19 @@ class LiveSession:
                 self._connection_lost()
 
     def _sandbox_gone(self, cause: DeathCause) -> None:
-        self.live = False
+        was_live, self.live = self.live, False
         log.info("The sandbox ended: %s", cause)
         self._router.sandbox_gone()
+        if was_live and not self._running:
+            self._revive()
+
+    def _revive(self) -> None:
+        """Bring the session back before anyone asks, unless it keeps dying on its own."""
+        if self._closing or self._revivals >= REVIVALS:
+            return
+        self._revivals += 1
+        self.launch()
+        self._background(self.resume_eagerly())
 
     # steps ----------------------------------------------------------------------------------
 
@@ -477,6 +501,8 @@ class LiveSession:
             step = await self._append(new)
             failpoint("accepted")
             self.last_seq = step.seq
+            self._running.add(step.seq)
+            self._revivals = 0
             if send is not None:
                 send(step)
                 failpoint("sent")
@@ -542,6 +568,7 @@ class LiveSession:
     ) -> None:
         """Commit an outcome, however long the database takes. Raises LeaseLost."""
         failpoint("before-outcome")
+        self._running.discard(step.seq)
         told = False
         while True:
             if self._recovery is not None:
@@ -576,9 +603,7 @@ class LiveSession:
         if link is not self._link or self.resuming:
             return  # several steps ran in it; the first of them did this
         self.live = False
-        if not self._closing:
-            self.launch()
-            self._background(self.resume_eagerly())
+        self._revive()
 
     # the database goes away -----------------------------------------------------------------
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from reprise.errors import GuestCallFailed, RepriseError, SandboxDied
 from reprise.log.model import Json, OutputEntry
 from reprise.log.store import LogReader, StepRecord
-from reprise.replay.compare import Comparison, compare
+from reprise.replay.compare import compare
+from reprise.replay.difference import Comparison
 from reprise.replay.link import KernelLink, Run, collect, reply_entry
 from reprise.replay.message import Message, make, request_from_payload
 from reprise.replay.plan import Plan

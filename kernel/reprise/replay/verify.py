@@ -11,7 +11,7 @@ from typing import Literal
 from reprise.errors import SandboxDied
 from reprise.log.model import Json
 from reprise.log.store import LogReader, StepRecord
-from reprise.replay.compare import Comparison
+from reprise.replay.difference import Comparison
 from reprise.replay.executor import AskPassword, Played, Player
 from reprise.replay.link import KernelLink
 from reprise.replay.message import Message
