@@ -1,0 +1,30 @@
+"""The sandbox tests hold for an ordinary user too, when it is root who tests."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.sandbox import AS_ORDINARY_USER
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.skipif(AS_ORDINARY_USER, reason="this is that run")
+@pytest.mark.skipif(os.geteuid() != 0, reason="the tests run as an ordinary user anyway")
+@pytest.mark.parametrize("suite", ["tests/conformance", "tests/sandbox/test_escape.py"])
+def test_as_an_ordinary_user(suite: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.sandbox.ordinary_user", suite, "-k", "bubblewrap", "-q"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    assert re.search(r"\d+ passed", done.stdout), done.stdout[-2000:]
