@@ -1,1 +1,18 @@
 """Reprise's Jupyter Server extension: ties a notebook to its session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reprise_server.identity import register
+
+if TYPE_CHECKING:
+    from jupyter_server.serverapp import ServerApp
+
+
+def _jupyter_server_extension_points() -> list[dict[str, str]]:
+    return [{"module": "reprise_server"}]
+
+
+def _load_jupyter_server_extension(serverapp: ServerApp) -> None:
+    register(serverapp)

@@ -1,8 +1,4 @@
-"""Finds which session a kernel process takes: by setting, notebook or kernel id.
-
-`reprise_server` writes the identity into the notebook (`metadata.reprise.session`) and reads
-the sidecar to learn it; both ends of that exchange are in this module.
-"""
+"""Finds which session a kernel process takes: by setting, notebook or kernel id."""
 
 from __future__ import annotations
 
@@ -13,17 +9,28 @@ import logging
 import os
 import re
 import stat
-import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from reprise import settings
 from reprise.errors import SessionNotFound, UsageError
+from reprise.jupyter.sidecar import read_sidecar, remove_sidecar, write_sidecar
 from reprise.log.model import Json
 from reprise.log.postgres import Log
+
+__all__ = [
+    "Attachment",
+    "attachment",
+    "notebook_key",
+    "read_identity",
+    "read_sidecar",
+    "remove_sidecar",
+    "resolve",
+    "write_sidecar",
+]
 
 log = logging.getLogger("reprise")
 
@@ -32,7 +39,6 @@ NOTEBOOK_BYTES: Final = 32 << 20
 TAIL_BYTES: Final = 256 << 10
 #: When a notebook may have been moved, so many notebooks beside it are looked into.
 NEIGHBOURS: Final = 200
-SIDECAR_BYTES: Final = 64 << 10
 
 _UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _KERNEL_FILE: Final = re.compile(rf"kernel-({_UUID})\.json")
@@ -50,7 +56,7 @@ class Attachment:
     keys: what leads to its session, the strongest first; the router binds them all.
     session: the session asked for by REPRISE_SESSION.
     notebook: absolute path of the notebook, if the client told it.
-    identity: the session that the notebook's metadata name.
+    identity: the session that the notebook's metadata name (`reprise_server` writes it there).
     """
 
     keys: tuple[str, ...]
@@ -248,57 +254,3 @@ def _parents_environ() -> dict[str, str]:
         return {}
     pairs = (os.fsdecode(entry).partition("=") for entry in data.split(b"\0") if b"=" in entry)
     return {name: value for name, _, value in pairs}
-
-
-# The sidecar ----------------------------------------------------------------------------------
-
-_SIDECAR_END: Final = ".reprise.json"
-
-
-def sidecar_path(connection_file: Path) -> Path:
-    """Where a kernel says which session it holds: beside its connection file.
-
-    The name starts with a dot, since Jupyter takes whatever matches `kernel*.json` there for a
-    connection file (`jupyter console --existing` picks the one read last).
-    """
-    return connection_file.with_name(f".{connection_file.stem}{_SIDECAR_END}")
-
-
-def write_sidecar(
-    connection_file: Path, session: uuid.UUID, *, sandbox_pid: int | None = None
-) -> None:
-    """Say which session this process holds. Readable by this user only; replaced whole."""
-    body = {"session": str(session), "pid": os.getpid(), "sandbox_pid": sandbox_pid}
-    path = sidecar_path(connection_file)
-    handle, name = tempfile.mkstemp(prefix=f".{connection_file.stem}-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(body, file)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def read_sidecar(connection_file: Path) -> dict[str, Json] | None:
-    """What `write_sidecar` wrote ({session, pid, sandbox_pid}), if a kernel did."""
-    try:
-        with sidecar_path(connection_file).open("rb") as file:
-            value = json.loads(file.read(SIDECAR_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) and _uuid(value.get("session")) else None
-
-
-def remove_sidecar(connection_file: Path) -> None:
-    """At a clean end of the kernel."""
-    sidecar_path(connection_file).unlink(missing_ok=True)
-
-
-def sidecars(runtime_dir: Path) -> Iterator[tuple[Path, dict[str, Json]]]:
-    """The connection files of Reprise's kernels in a folder, with what their sidecars say."""
-    for path in sorted(runtime_dir.glob(f".*{_SIDECAR_END}")):
-        connection = path.with_name(path.name[1:].removesuffix(_SIDECAR_END) + ".json")
-        found = read_sidecar(connection)
-        if found is not None:
-            yield connection, found
