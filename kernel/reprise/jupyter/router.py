@@ -540,6 +540,10 @@ class Router:
         log.info("%s", notice.text)
 
     def progress(self, progress: Progress | None) -> None:
+        if progress is None and not self._replaying:
+            # Nothing was played. Not even a message of ours then: strict clients expect a cell's
+            # busy as the next thing they hear.
+            return
         content: dict[str, Json] = {"done": 0, "total": 0, "over": True}
         if progress is not None:
             content = {"done": progress.done, "total": progress.total, "over": False}
