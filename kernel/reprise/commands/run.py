@@ -224,7 +224,7 @@ def read_notebook(path: Path) -> Any:
             notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     except OSError as error:
         raise UsageError(f"The notebook {path} cannot be read: {error.strerror}.") from error
-    except (ValueError, AttributeError, KeyError, nbformat.ValidationError) as error:
+    except (ValueError, AttributeError, KeyError, TypeError, nbformat.ValidationError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UsageError(f"{path} is not a notebook that nbformat can read: {reason}") from error
     return notebook

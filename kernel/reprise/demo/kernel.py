@@ -135,8 +135,13 @@ class DemoKernel:
         collector = _Collector(on_output)
         started = time.perf_counter()
         try:
+            # Each cell waits for the one before, so none is behind a failed one to be aborted.
             reply = self._client.execute_interactive(
-                code, allow_stdin=False, timeout=PATIENCE_S, output_hook=collector
+                code,
+                allow_stdin=False,
+                stop_on_error=False,
+                timeout=PATIENCE_S,
+                output_hook=collector,
             )
         except (TimeoutError, RuntimeError) as error:
             raise UnavailableError(
