@@ -78,7 +78,7 @@ CREATE TABLE reprise.outputs (
     owner       text    NOT NULL,
     epoch       bigint  NOT NULL,
     late        boolean NOT NULL,
-    body        json    NOT NULL,           -- a JSON array of entries, canonical
+    body        json    NOT NULL,           -- a JSON array of entries
     size        integer GENERATED ALWAYS AS (octet_length(body::text)) STORED,
     PRIMARY KEY (session, seq, number)
 );
