@@ -340,7 +340,7 @@ class Writer(Reader):
         statement = _APPEND_OUTCOME
         if last:
             statement = _RECORD_OUTCOME
-            values += [head.next_output, last[0].decode("ascii")]
+            values += [head.next_output, last[0].decode()]
         failpoint("before-outcome-commit")
         await self._send(
             Write(head.after_outcome(outcome.chain, len(last)), seq, outcome, tuple(last)),
