@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from reprise.errors import LeaseLost, RepriseError, SandboxDied, TooLarge
@@ -31,6 +30,9 @@ from reprise.sandbox.frames import Channel
 
 #: Seconds between two commits of what a running step has shown.
 FLUSH_S = 0.2
+
+#: Bytes of output that are committed at once.
+FLUSH_BYTES = 64 << 10
 
 #: Seconds a step over its time has to react to the interrupt before its sandbox is ended.
 TIMEOUT_GRACE_S = 5.0
@@ -86,7 +88,10 @@ class LiveStep:
     run: Run | None = None
     link: KernelLink | None = None
     input_shown: Message | None = None
-    _unsent: list[OutputEntry] = field(default_factory=list)
+    _batch: list[OutputEntry] = field(default_factory=list)
+    _blobs: list[bytes] = field(default_factory=list)
+    _timer: asyncio.TimerHandle | None = None
+    _flushing: asyncio.Task[None] | None = None
     _sends: int = 1
 
     # the audience of the run (replay.link.Audience) ------------------------------------------
@@ -95,6 +100,10 @@ class LiveStep:
         if message.msg_type == "execute_input":
             self.input_shown = message
         self.publish(self._numbered(message), topic)
+        run = self.run
+        if run is not None and run.recorder.pending_bytes > FLUSH_BYTES:
+            # Large outputs go to the log while the step still runs, not at its end.
+            self._flush()
 
     def ask(self, run: Run, message: Message) -> None:
         self.ask_client(run, message)
@@ -164,17 +173,15 @@ class LiveStep:
         """
         run, step, link = self._running()
         began = time.monotonic()
-        flusher = asyncio.get_running_loop().create_task(self._flush())
+        self._arm()
         died: SandboxDied | None = None
         try:
             await self._finished(run, link)
         except SandboxDied as error:
             died = error
         finally:
-            flusher.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await flusher
             link.end(run)
+            await self._stop_flushing()
         failpoint("ended")
         took_us = round((time.monotonic() - began) * 1e6)
         status, cause = self._status(died)
@@ -183,7 +190,6 @@ class LiveStep:
         final = reply_entry(run)
         if final is not None:
             run.recorder.add(final)
-        self._unsent.extend(run.recorder.take())
         try:
             await self.session.conclude(
                 step,
@@ -197,8 +203,9 @@ class LiveStep:
                     cause,
                     run.recorder.cut,
                 ),
-                self._unsent,
+                run.recorder.take(),
                 run.blobs,
+                unsent=(self._batch, self._blobs),
             )
         finally:
             if died is not None:
@@ -237,21 +244,34 @@ class LiveStep:
             self.session.stop_sandbox()
             await run.finished
 
-    async def _flush(self) -> None:
+    def _arm(self) -> None:
         """Commit what was shown so far, again and again, until the step ends."""
+        self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self._flush)
+
+    def _flush(self) -> None:
+        if self._flushing is None:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._flushing = asyncio.get_running_loop().create_task(self._flush_once())
+
+    async def _flush_once(self) -> None:
         run, step, _ = self._running()
-        while True:
-            await asyncio.sleep(FLUSH_S)
-            if not run.recorder.pending_bytes and not self._unsent:
-                continue
-            batch, blobs = [*self._unsent, *run.recorder.take()], run.blobs
-            self._unsent, run.blobs = batch, []
-            # Not cancelled in the middle: a batch is either stored and forgotten, or kept.
-            stored = await _finish(self.session.show(step, batch, blobs))
-            if stored:
-                self._unsent = []
-            else:
-                run.blobs = [*blobs, *run.blobs]
+        if not self._batch and run.recorder.pending_bytes:
+            self._batch, self._blobs, run.blobs = run.recorder.take(), run.blobs, []
+        # A batch whose answer was lost is sent again just as it was: it is then stored once.
+        if self._batch and await self.session.show(step, self._batch, self._blobs):
+            self._batch, self._blobs = [], []
+        self._flushing = None
+        if not run.finished.done():
+            self._arm()
+
+    async def _stop_flushing(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._flushing is not None:
+            await self._flushing
+            if self._timer is not None:
+                self._timer.cancel()
 
     def _running(self) -> tuple[Run, Step, KernelLink]:
         if self.run is None or self.step is None or self.link is None:
@@ -305,16 +325,6 @@ class LiveStep:
 
     def _message(self, msg_type: str, content: dict[str, Json]) -> Message:
         return make(msg_type, content, parent=self.request.message.raw_header)
-
-
-async def _finish(work: Coroutine[None, None, bool]) -> bool:
-    """Await to the end even when cancelled meanwhile; the cancellation comes after."""
-    task = asyncio.get_running_loop().create_task(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await task
-        raise
 
 
 def rolled_back_text(seq: int, cause: object, killed: str | None) -> str:

@@ -141,7 +141,6 @@ class LiveSession:
         self._closing = False
         self.live = False
         self.prompt_offset = 0
-        self._abandoned: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._player: Player | None = None
         self.subshells: set[str] = set()
@@ -510,32 +509,24 @@ class LiveSession:
 
     async def _append(self, new: NewStep) -> Step:
         writer = self.writer
-        expected = writer.next_seq
         try:
             async with asyncio.timeout(DATABASE_PATIENCE_S):
                 while True:
                     if self._recovery is not None:
                         await asyncio.shield(self._recovery)
                         writer = self.writer
-                    if writer.next_seq > expected:
-                        return await self._stored_step(expected)
                     try:
+                        # Repeated with equal arguments, a write whose answer was lost is claimed.
                         return await writer.append_step(new)
                     except DatabaseUnavailable:
                         self._connection_lost()
         except TimeoutError:
-            self._abandoned.add(expected)
+            # If it was stored all the same, the log ends it as `lost` before its next step.
             raise DatabaseUnavailable(
                 "Postgres cannot be reached, so this was not run: nothing runs that is not in the "
                 "log. The session is as before; the kernel keeps trying to connect. "
                 "Run it again when Postgres is back (`reprise doctor` says what is wrong)."
             ) from None
-
-    async def _stored_step(self, seq: int) -> Step:
-        """A step whose answer got lost with the connection, but which is in the log."""
-        async for record in self.writer.records(seq, seq + 1, outputs=False):
-            return record.step
-        raise LeaseLost(f"Step {seq} is not in the log where it should be.")
 
     async def show(self, step: Step, entries: list[OutputEntry], blobs: list[bytes]) -> bool:
         """Commit a batch of outputs; False when the database is away (keep them, try again)."""
@@ -565,18 +556,23 @@ class LiveSession:
         new: NewOutcome,
         entries: list[OutputEntry] | None = None,
         blobs: list[bytes] | None = None,
+        unsent: tuple[list[OutputEntry], list[bytes]] = ([], []),
     ) -> None:
-        """Commit an outcome, however long the database takes. Raises LeaseLost."""
+        """Commit an outcome, however long the database takes. Raises LeaseLost.
+
+        entries, blobs: the last outputs. unsent: a batch before them that `show` did not store.
+        """
         failpoint("before-outcome")
         self._running.discard(step.seq)
         told = False
         while True:
             if self._recovery is not None:
                 await asyncio.shield(self._recovery)
-                async for record in self.writer.records(step.seq, step.seq + 1, outputs=False):
-                    if record.outcome is not None:
-                        return
             try:
+                if unsent[0]:
+                    await self.writer.blobs.put_many(unsent[1])
+                    await self.writer.append_outputs(step.seq, unsent[0])
+                    unsent = ([], [])
                 if blobs:
                     await self.writer.blobs.put_many(blobs)
                 await self.writer.record_outcome(step.seq, new, entries or [])
@@ -616,10 +612,6 @@ class LiveSession:
         writer = self.writer
         try:
             await writer.recover()
-            for seq in sorted(self._abandoned):
-                if writer.next_seq > seq:
-                    await self._conclude_abandoned(writer, seq)
-            self._abandoned.clear()
         except LeaseLost:
             # Another process goes on with this session. What stands here is no longer its state.
             self._log = None
@@ -629,14 +621,6 @@ class LiveSession:
             raise
         finally:
             self._recovery = None
-
-    async def _conclude_abandoned(self, writer: SessionLog, seq: int) -> None:
-        async for record in writer.records(seq, seq + 1, outputs=False):
-            if record.outcome is None:
-                await writer.record_outcome(
-                    seq,
-                    NewOutcome("lost", NO_OUTPUTS, now_us(), cause={"what": "never sent"}),
-                )
 
     # the end --------------------------------------------------------------------------------
 

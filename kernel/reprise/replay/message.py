@@ -30,10 +30,14 @@ def _constant(word: str) -> str:
     return word
 
 
+#: One for all: `json.loads` makes a new decoder whenever it is given an option.
+_DECODER = json.JSONDecoder(parse_constant=_constant)
+
+
 def parse_object(data: bytes, part: str) -> dict[str, Json]:
     """A JSON object from one frame. Raises Malformed."""
     try:
-        value = json.loads(data, parse_constant=_constant)
+        value = _DECODER.decode(data.decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as error:
         raise Malformed(f"the {part} is not JSON: {error}") from None
     if not isinstance(value, dict):
