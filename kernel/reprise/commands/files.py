@@ -16,9 +16,13 @@ EXAMPLES = """\
   reprise files analysis.ipynb --json | jq -r '.files[].path'
 """
 
+#: The session's own Python environment, which the guest makes in each workspace.
+OWN = ".reprise"
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_session(parser)
+    parser.add_argument("--all", action="store_true", help=f"also what Reprise keeps in {OWN}/")
     parser.add_argument("--json", action="store_true", help="as JSON, with the files' SHA-256")
 
 
@@ -31,23 +35,28 @@ async def _run(args: argparse.Namespace, terminal: Terminal) -> int:
         session = await find_session(log, args.session)
         async with opened_workspace(log, session, terminal) as workspace:
             manifest = await workspace.manifest(hashes=args.json)
+    entries = [entry for entry in manifest.entries if args.all or not _own(entry)]
     if args.json:
         terminal.json(
             {
                 "session": str(session),
                 "workspace": workspace.origin,
-                "files": [_as_json(entry) for entry in manifest.entries],
+                "files": [_as_json(entry) for entry in entries],
             }
         )
         return 0
     terminal.table(
         ["size", "", "name"],
-        [[_size(entry), f"{entry.mode:04o}", _name(entry)] for entry in manifest.entries],
+        [[_size(entry), f"{entry.mode:04o}", _name(entry)] for entry in entries],
     )
-    files = [entry for entry in manifest.entries if entry.type == "file"]
+    files = [entry for entry in entries if entry.type == "file"]
     total = amount(sum(entry.size for entry in files))
     terminal.line(f"{len(files)} files, {total}, in the workspace {workspace.origin}")
     return 0
+
+
+def _own(entry: Entry) -> bool:
+    return entry.path.partition("/")[0] == OWN
 
 
 def _as_json(entry: Entry) -> dict[str, object]:

@@ -16,7 +16,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 
 from reprise.errors import UnavailableError
-from reprise.jupyter.attach import read_sidecar
+from reprise.jupyter.sidecar import read_sidecar
 
 #: Seconds that a kernel may take to answer, or a cell to end. Far above what the slowest machine
 #: needs, so that only a kernel that hangs is given up.
