@@ -3,12 +3,15 @@
 import os
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 pytest_plugins = [
     f"tests.fixtures.{path.stem}"
     for path in sorted((Path(__file__).parent / "fixtures").glob("[!_]*.py"))
 ]
+# Before any of them is imported: they import each other.
+pytest.register_assert_rewrite(*pytest_plugins)
 
 # No deadline: the machines that run this share their cores, so wall time says nothing.
 settings.register_profile("dev", deadline=None)
