@@ -11,29 +11,30 @@ from reprise.log.postgres import Log
 from reprise.log.writer import Writer
 from tests.log.words import cell, ok, text
 
+
+def changed(old: str, new: str) -> str:
+    return f"replace(body::text, '{old}', '{new}')::json"
+
+
 EDITS = {
     "a cell's code": (
-        "UPDATE reprise.steps SET body = replace(body::text, 'code-2', 'code-9')::json"
-        " WHERE seq = 2",
+        f"UPDATE reprise.steps SET body = {changed('code-2', 'code-9')} WHERE seq = 2",
         2,
     ),
     "a step's kind column": ("UPDATE reprise.steps SET kind = 'command' WHERE seq = 1", 1),
     "a step's owner": ("UPDATE reprise.steps SET owner = 'other' WHERE seq = 1", 1),
-    "an outcome's status": (
-        "UPDATE reprise.outcomes SET body = replace(body::text, '\"ok\"', '\"error\"')::json"
-        " WHERE seq = 3",
+    "an outcome's duration": (
+        f"UPDATE reprise.outcomes SET body = {changed(':7,', ':8,')} WHERE seq = 3",
         3,
     ),
     "an outcome's status column": ("UPDATE reprise.outcomes SET status = 'died' WHERE seq = 3", 3),
     "an output": (
-        "UPDATE reprise.outputs SET body = replace(body::text, 'out-1', 'out-7')::json"
-        " WHERE seq = 1 AND NOT late",
+        f"UPDATE reprise.outputs SET body = {changed('out-1', 'out-7')} WHERE seq = 1 AND NOT late",
         1,
     ),
     # The event that closes over a late output is the next one: step 3.
     "a late output": (
-        "UPDATE reprise.outputs SET body = replace(body::text, 'late-2', 'late-7')::json"
-        " WHERE late AND seq = 2",
+        f"UPDATE reprise.outputs SET body = {changed('late-2', 'late-7')} WHERE late AND seq = 2",
         3,
     ),
     "an output that is gone": ("DELETE FROM reprise.outputs WHERE seq = 0 AND NOT late", 0),

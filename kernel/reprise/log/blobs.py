@@ -34,9 +34,9 @@ class BlobFiles:
     def write(self, name: str, data: bytes) -> None:
         """Make the file durable under its name; one that is there with other bytes is replaced."""
         path = self.path(name)
-        if self._is_whole(name, len(data)):
-            return
         try:
+            if self._is_whole(name, len(data)):
+                return
             created = _make_private(path.parent)
             descriptor, temporary = tempfile.mkstemp(prefix=".", dir=path.parent)
             try:
@@ -153,7 +153,12 @@ class OwnedBlobs:
             raise LogCorrupt(f"Blob {sha256} is not stored for {self._owner}.")
         size, data = rows[0]
         if data is None:
-            data = await asyncio.to_thread(self._files.read, sha256, size)
+            try:
+                data = await asyncio.to_thread(self._files.read, sha256, size)
+            except OSError as error:
+                raise UnavailableError(
+                    f"Blob {sha256} at {self._files.path(sha256)} cannot be read: {error.strerror}."
+                ) from error
             if data is None:
                 raise LogCorrupt(
                     f"Blob {sha256} ({size} bytes) has no whole file at {self._files.path(sha256)}."

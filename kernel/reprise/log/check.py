@@ -6,6 +6,7 @@ import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from reprise.errors import LogCorrupt
@@ -67,29 +68,39 @@ class _Checker:
 
     async def run(self) -> Fault | None:
         while True:
-            # Outcomes before steps at one event number cannot be: both would claim the event.
+            stop = await self._page_end()
             page = await self.ask(
-                "SELECT is_step, seq, event, owner, kind, extra, at, body, link FROM ("
-                " SELECT *, sum(size) OVER (ORDER BY event) AS total FROM ("
-                "  SELECT true AS is_step, seq, event, owner, kind, environment AS extra, at,"
-                "   body::text, digest AS link, size FROM reprise.steps"
-                "   WHERE session = %s AND event >= %s AND event < %s"
-                "  UNION ALL"
-                "  SELECT false, seq, event, owner, status, duration_us::text, at,"
-                "   body::text, chain, size FROM reprise.outcomes"
-                "   WHERE session = %s AND event >= %s AND event < %s"
-                " ) AS events ) AS page WHERE total - size < %s ORDER BY event",
-                [
-                    *(self.reader.session, self.event, self.event + PAGE_ROWS) * 2,
-                    PAGE_BYTES,
-                ],
+                "SELECT true AS is_step, seq, event, owner, kind, environment, at,"
+                "   body::text, digest FROM reprise.steps"
+                " WHERE session = %s AND event >= %s AND event < %s"
+                " UNION ALL"
+                " SELECT false, seq, event, owner, status, duration_us::text, at,"
+                "   body::text, chain FROM reprise.outcomes"
+                " WHERE session = %s AND event >= %s AND event < %s",
+                [self.reader.session, self.event, stop] * 2,
             )
+            # Sorted here: Postgres would spill large bodies to its disk to sort them.
+            page.sort(key=itemgetter(2))
             for row in page:
                 fault = await self._event(*row)
                 if fault is not None:
                     return fault
             if not page:
                 return await self._end()
+
+    async def _page_end(self) -> int:
+        """The event before which a page ends that is not too large."""
+        rows = await self.ask(
+            "SELECT max(event) + 1 FROM ("
+            " SELECT event, size, sum(size) OVER (ORDER BY event) AS total FROM ("
+            "  SELECT event, size FROM reprise.steps"
+            "   WHERE session = %s AND event >= %s AND event < %s"
+            "  UNION ALL SELECT event, size FROM reprise.outcomes"
+            "   WHERE session = %s AND event >= %s AND event < %s"
+            " ) AS events ) AS page WHERE total - size < %s",
+            [*(self.reader.session, self.event, self.event + PAGE_ROWS) * 2, PAGE_BYTES],
+        )
+        return self.event if rows[0][0] is None else int(rows[0][0])
 
     async def _event(
         self,

@@ -86,12 +86,13 @@ async def open_connection(dsn: str, *, role: str | None = None) -> Connection:
             settings["role"] = role
         # One round trip. As statements, not as startup options, which poolers refuse; names an
         # older server does not know are skipped by the WHERE.
-        await connection.execute(
-            "SELECT set_config(w.name, w.value, false)"
-            " FROM unnest(%s::text[], %s::text[]) AS w(name, value)"
-            " WHERE current_setting(w.name, true) IS NOT NULL",
-            [list(settings), list(settings.values())],
-        )
+        with watched(connection):
+            await connection.execute(
+                "SELECT set_config(w.name, w.value, false)"
+                " FROM unnest(%s::text[], %s::text[]) AS w(name, value)"
+                " WHERE current_setting(w.name, true) IS NOT NULL",
+                [list(settings), list(settings.values())],
+            )
     except BaseException:
         await connection.close()
         raise
@@ -112,12 +113,12 @@ def cut(connection: Connection) -> None:
 
 
 @contextmanager
-def watched(connection: Connection, seconds: float = STATEMENT_SECONDS) -> Iterator[None]:
-    """Cut the connection if the statements in this block take longer than `seconds`.
+def watched(connection: Connection) -> Iterator[None]:
+    """Cut the connection if the statements in this block take longer than STATEMENT_SECONDS.
 
     Cancelling a statement would ask a hung server to answer; cutting the socket needs nobody.
     """
-    timer = asyncio.get_running_loop().call_later(seconds, cut, connection)
+    timer = asyncio.get_running_loop().call_later(STATEMENT_SECONDS, cut, connection)
     try:
         yield
     finally:

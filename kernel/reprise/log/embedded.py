@@ -29,8 +29,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -160,10 +161,11 @@ class Server:
                 return
 
     def _stop(self) -> bool:
-        binaries = self._choose()
-        folder = self._root / str(binaries.major)
-        if not folder.is_dir():
-            return False
+        folders = [path.parent for path in self._root.glob("[0-9]*/alive")]
+        stopped = [self._stop_one(folder) for folder in folders]
+        return any(stopped)
+
+    def _stop_one(self, folder: Path) -> bool:
         deadline = time.monotonic() + _START_SECONDS
         start = _open_lock(folder / "start")
         alive = _open_lock(folder / "alive")
@@ -259,20 +261,17 @@ class Server:
             command += ["-c", f"{name}={value}"]
         with log.open("ab") as output:
             began = output.tell()
-            process = subprocess.Popen(
+            pid = _spawn_detached(
                 command,
                 cwd=data,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
                 stderr=output,
                 pass_fds=[alive],
-                start_new_session=True,
                 env=account.environment(),
                 **account.credentials(),
             )
-        watcher.write_postmaster(alive, process.pid)
+        watcher.write_postmaster(alive, pid)
         while not self._answers():
-            if process.poll() is not None:
+            if not watcher.runs(pid):
                 raise UnavailableError(_ended(log, began, folder))
             if time.monotonic() > deadline:
                 self._wait(deadline, folder)
@@ -338,14 +337,11 @@ class Server:
             watcher.unlock(myself)
             idle = float(os.environ.get("REPRISE_DATABASE_IDLE") or IDLE_SECONDS)
             fds = [use, alive, myself]
-            subprocess.Popen(
+            _spawn_detached(
                 [sys.executable, "-I", "-S", watcher.__file__, *map(str, fds), str(idle)],
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
+                cwd=Path("/"),
                 stderr=subprocess.DEVNULL,
                 pass_fds=fds,
-                start_new_session=True,
             )
         finally:
             for descriptor in (myself, alive, use):
@@ -381,6 +377,25 @@ class Server:
         except psycopg.OperationalError:
             return False
         return True
+
+
+def _spawn_detached(command: Sequence[str], *, stderr: Any, **options: Any) -> int:
+    """Start a process that is nobody's child, in a session of its own; returns its pid.
+
+    A shell starts it and ends: so it outlives us, gets no signal that is meant for us, and leaves
+    no zombie in a process that runs for days.
+    """
+    shell = subprocess.run(
+        ["/bin/sh", "-c", '"$@" >&2 & echo $!', "sh", *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        start_new_session=True,
+        timeout=_START_SECONDS,
+        check=True,
+        **options,
+    )
+    return int(shell.stdout)
 
 
 def _open_lock(path: Path) -> int:

@@ -101,13 +101,19 @@ def postmaster(alive: int) -> int | None:
     return pid if _started(pid) == words[1].decode("ascii", "replace") else None
 
 
+def runs(pid: int) -> bool:
+    """Whether a process runs, and is not just waiting to be reaped."""
+    return _started(pid) != ""
+
+
 def _started(pid: int) -> str:
     """When a process started, in clock ticks since boot, as the kernel says; "" when it is gone."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
     except OSError:
         return ""
-    return stat.rpartition(")")[2].split()[19]
+    fields = stat.rpartition(")")[2].split()
+    return "" if fields[0] in "ZX" else fields[19]
 
 
 if __name__ == "__main__":
