@@ -1,0 +1,48 @@
+"""A real guest on each backend; its language kernel only says what it is: files need no more."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from reprise.sandbox.backends import backend
+from reprise.sandbox.connection import Guest
+from reprise.sandbox.contract import DeathCause, LanguageKernel, SandboxSpec
+from reprise.sandbox.frames import Channel
+
+CODE = (Path(__file__).parent / "quiet_kernel.py").read_text()
+QUIET = LanguageKernel(
+    name="quiet",
+    language="python",
+    argv=(sys.executable, "-c", CODE, "{connection_file}"),
+    prefixes=tuple(dict.fromkeys((Path(sys.prefix), Path(sys.base_prefix)))),
+)
+
+
+class Listener:
+    """Hears what the guest says; a quiet kernel says nothing."""
+
+    def message(self, channel: Channel, parts: list[bytes]) -> None:
+        pytest.fail(f"a message on {channel}")
+
+    def died(self, cause: DeathCause) -> None:
+        pass
+
+
+@pytest.fixture(params=["process", "bubblewrap"])
+async def guest(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Guest]:
+    chosen = backend(request.param)
+    if problems := chosen.check():
+        pytest.skip("; ".join(problems))
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    spec = SandboxSpec(QUIET, workspace=workspace)
+    started = await Guest.start(chosen, spec, Listener())
+    try:
+        await started.ready()
+        yield started
+    finally:
+        await started.kill()
