@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from reprise.jupyter.app import main
+from reprise.jupyter.begin import main
 
 sys.exit(main())

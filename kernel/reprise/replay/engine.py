@@ -118,6 +118,7 @@ class LiveSession:
         holder: Mapping[str, Json],
         on_open: Callable[[SessionLog], Awaitable[None]],
         on_sandbox: Callable[[int], None],
+        link: KernelLink | None = None,
     ) -> None:
         self._router = router
         self._start = start
@@ -130,6 +131,8 @@ class LiveSession:
         self._environment: str | None = None
         self._sync: FolderSync | None = None
         self._link: KernelLink | None = None
+        #: a sandbox that was started before there was a session
+        self._first = link
         self._launch: asyncio.Task[None] | None = None
         self._resume: asyncio.Task[None] | None = None
         self._recovery: asyncio.Task[None] | None = None
@@ -162,11 +165,12 @@ class LiveSession:
         return self._launch
 
     async def _launch_sandbox(self) -> None:
-        link = KernelLink(
-            stray=self._router.stray, passed=self._router.passed, gone=self._sandbox_gone
-        )
+        link, self._first = self._first, None
+        if link is None or link.cause is not None:
+            link = KernelLink()
+            link.attach(await Guest.start(self._start.backend, self._start.spec, link))
         # The link is the session's only once the guest is there: nobody can send to it before.
-        link.attach(await Guest.start(self._start.backend, self._start.spec, link))
+        link.listen(stray=self._router.stray, passed=self._router.passed, gone=self._sandbox_gone)
         self._link = link
         self._on_sandbox(link.guest.container.pid)
 

@@ -83,19 +83,10 @@ class Run:
 class KernelLink:
     """Implements `reprise.sandbox.connection.GuestListener`.
 
-    stray: called with every iopub message whose run is over or unknown (output that threads
-      send late, messages of passed requests), in order.
-    passed: called with every reply that belongs to no run: (channel, message).
-    gone: called once when the language kernel or its sandbox is gone.
+    Until `listen` is called, what belongs to no run is dropped.
     """
 
-    def __init__(
-        self,
-        *,
-        stray: Callable[[Message, str | None, bytes], None],
-        passed: Callable[[Channel, Message, str], None],
-        gone: Callable[[DeathCause], None],
-    ) -> None:
+    def __init__(self) -> None:
         self.ids = IdMap()
         self.runs: dict[str, Run] = {}
         #: subshells of this language kernel, by the ids that clients and the log know
@@ -104,10 +95,26 @@ class KernelLink:
         self.seqs: dict[str, int] = {}
         self.cause: DeathCause | None = None
         self._guest: Guest | None = None
-        self._stray = stray
-        self._passed = passed
-        self._gone = gone
+        self._stray: Callable[[Message, str | None, bytes], None] | None = None
+        self._passed: Callable[[Channel, Message, str], None] | None = None
+        self._gone: Callable[[DeathCause], None] | None = None
         self._told_malformed = False
+
+    def listen(
+        self,
+        *,
+        stray: Callable[[Message, str | None, bytes], None],
+        passed: Callable[[Channel, Message, str], None],
+        gone: Callable[[DeathCause], None],
+    ) -> None:
+        """Hear what belongs to no run.
+
+        stray: every iopub message whose run is over or unknown (output that threads send late,
+          messages of passed requests), in order: (message, parent's msg_id, topic).
+        passed: every reply that belongs to no run: (channel, message, parent's msg_id).
+        gone: once, when the language kernel or its sandbox is gone.
+        """
+        self._stray, self._passed, self._gone = stray, passed, gone
 
     @property
     def guest(self) -> Guest:
@@ -185,12 +192,14 @@ class KernelLink:
             if not run.finished.done():
                 run.finished.set_exception(SandboxDied("The sandbox died.", cause))
                 run.finished.exception()  # retrieved: a run nobody awaits is no error
-        self._gone(cause)
+        if self._gone is not None:
+            self._gone(cause)
 
     def _iopub(self, message: Message, parent: str | None, topic: bytes) -> None:
         run = self.runs.get(parent) if parent is not None else None
         if run is None or run.idle is not None:
-            self._stray(message, parent, topic)
+            if self._stray is not None:
+                self._stray(message, parent, topic)
             return
         if message.msg_type == "status":
             state = message.content().get("execution_state")
@@ -216,7 +225,7 @@ class KernelLink:
     def _reply(self, channel: Channel, message: Message, parent: str | None) -> None:
         run = self.runs.get(parent) if parent is not None else None
         if run is None or channel is not run.channel:
-            if parent is not None:
+            if parent is not None and self._passed is not None:
                 self._passed(channel, message, parent)
             return
         if run.expects_reply and run.reply is None:

@@ -14,11 +14,9 @@ from reprise.log.store import LogReader, StepRecord
 from reprise.replay.difference import Comparison
 from reprise.replay.executor import AskPassword, Played, Player
 from reprise.replay.link import KernelLink
-from reprise.replay.message import Message
 from reprise.replay.plan import Plan, plan
 from reprise.sandbox.connection import Guest
-from reprise.sandbox.contract import Backend, DeathCause, SandboxSpec
-from reprise.sandbox.frames import Channel
+from reprise.sandbox.contract import Backend, SandboxSpec
 
 Verdict = Literal["same", "volatile", "different", "could not run", "skipped"]
 
@@ -103,7 +101,8 @@ class DetachedSandbox:
         self._reader = reader
         self._backend = backend
         self._spec = spec
-        self.link = KernelLink(stray=_nobody_listens, passed=_nobody_asked, gone=_noted)
+        # Nobody listens to strays: late output of a replayed step is not compared.
+        self.link = KernelLink()
 
     async def __aenter__(self) -> DetachedSandbox:
         self.link.attach(await Guest.start(self._backend, self._spec, self.link))
@@ -214,15 +213,3 @@ def source(record: StepRecord) -> str:
     if record.step.kind == "restart":
         return "reset" if payload.get("emptied") else "restart"
     return str(payload.get("header", {}).get("msg_type", record.step.kind))
-
-
-def _nobody_listens(message: Message, parent: str | None, topic: bytes) -> None:
-    """Late output of a replayed step is not compared (design, "Replay shows nothing twice")."""
-
-
-def _nobody_asked(channel: Channel, message: Message, parent: str) -> None:
-    """A detached sandbox passes no requests of clients."""
-
-
-def _noted(cause: DeathCause) -> None:
-    """The runs of a dead sandbox say so themselves."""
