@@ -110,13 +110,13 @@ class OutputRecorder:
             self._used += extra + len(data)
             self._record_stream(entry, name, text, extra + len(data))
             return (entry,)
-        if room <= 0 or (new and self._entries >= self._limit_entries):
+        if room < 0 or (new and self._entries >= self._limit_entries):
             return (self._mark(),)
         end = room
         while end > 0 and data[end] & 0xC0 == 0x80:  # never inside a character
             end -= 1
         part = data[:end].decode("utf-8", "surrogatepass")
-        if not part:
+        if not part and not new:
             return (self._mark(),)
         shown = OutputEntry("stream", {"name": name, "text": part}, entry.metadata)
         self._used += extra + end
