@@ -17,6 +17,11 @@ MAX_CLIENTS = 64
 #: Messages read from one socket before the others get a turn.
 _TURN = 200
 
+#: The kernel asks for input on the stdin socket of whoever sent the request, and its ROUTER
+#: drops what is for a peer it has not met: a client's first request waits until they have met.
+#: The kernel's ZMQ thread answers at once even while a cell runs; only a stopped kernel does not.
+_HANDSHAKE_MS = 200
+
 #: The guest's own identity at the language kernel.
 _OWN = b"reprise-guest"
 
@@ -76,7 +81,9 @@ class Relay:
             self._sources[control] = (Channel.CONTROL, _OWN)
         control.send_multipart(self._signer.request("interrupt_request"))
 
-    def _open(self, kind: int, port: str, identity: bytes = b"") -> zmq.Socket[bytes]:
+    def _open(
+        self, kind: int, port: str, identity: bytes = b"", wait_ms: int = 0
+    ) -> zmq.Socket[bytes]:
         socket = self._context.socket(kind)
         socket.linger = 0
         socket.rcvhwm = 0
@@ -84,7 +91,13 @@ class Relay:
         socket.reconnect_ivl = 5
         if identity:
             socket.identity = identity
-        socket.connect(self._endpoint(port))
+        if wait_ms:
+            monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED)
+            socket.connect(self._endpoint(port))
+            monitor.poll(wait_ms)
+            socket.disable_monitor()
+        else:
+            socket.connect(self._endpoint(port))
         self._poller.register(socket, zmq.POLLIN)
         return socket
 
@@ -109,10 +122,9 @@ class Relay:
                 for socket in unused.values():
                     self._close(socket)
             sockets = self._clients[client] = {}
-            # The kernel asks for input on the stdin socket of whoever sent the request, so both
-            # must be there before the first request is.
             for each, port in _REQUEST_PORTS.items():
-                sockets[each] = self._open(zmq.DEALER, port, identity_for(client))
+                wait = _HANDSHAKE_MS if each is Channel.STDIN else 0
+                sockets[each] = self._open(zmq.DEALER, port, identity_for(client), wait)
                 self._sources[sockets[each]] = (each, client)
         self._clients.move_to_end(client)
         try:
