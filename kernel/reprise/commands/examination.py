@@ -30,11 +30,11 @@ from reprise.log.embedded import Server
 from reprise.log.postgres import Log
 from reprise.log.schema import version_of
 from reprise.quantities import amount
-from reprise.replay.link import KernelLink
 from reprise.sandbox.backends import backend
 from reprise.sandbox.connection import Guest
-from reprise.sandbox.contract import Backend
+from reprise.sandbox.contract import Backend, DeathCause
 from reprise.sandbox.environment import load, sandbox_spec
+from reprise.sandbox.frames import Channel
 
 State = Literal["ok", "limited", "missing"]
 
@@ -235,12 +235,11 @@ async def _sandbox() -> list[Part]:
 async def _started(chosen: Backend) -> Part:
     """Whether a sandbox really starts and its language kernel answers."""
     name = f"sandbox ({chosen.name})"
-    link = KernelLink(stray=_ignore, passed=_ignore, gone=_ignore)
     try:
         with tempfile.TemporaryDirectory(prefix="reprise-doctor-") as folder:
             spec = sandbox_spec(load(), language_kernel("python3"), Path(folder))
             started = time.perf_counter()
-            guest = await Guest.start(chosen, spec, link)
+            guest = await Guest.start(chosen, spec, _Deaf())
             try:
                 async with asyncio.timeout(SANDBOX_S):
                     await guest.ready()
@@ -262,8 +261,12 @@ async def _started(chosen: Backend) -> Part:
     return Part(name, "ok", says, needed=True)
 
 
-def _ignore(*_: object) -> None:
-    """The language kernel is asked nothing, so whatever it says is for nobody."""
+class _Deaf:
+    """A `GuestListener`: the language kernel is asked nothing, so what it says is for nobody."""
+
+    def message(self, channel: Channel, parts: list[bytes]) -> None: ...
+
+    def died(self, cause: DeathCause) -> None: ...
 
 
 def _limits(enforced: object) -> Iterator[Part]:
