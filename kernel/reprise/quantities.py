@@ -8,9 +8,9 @@ import re
 from reprise.errors import UsageError
 
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt]?)(?:i?b)?|bytes?)", re.IGNORECASE)
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(?:([kmgt]?)(?:i?b)?|bytes?)", re.IGNORECASE)
 _TIMES = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|)", re.IGNORECASE)
+_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|min|m|h|)", re.IGNORECASE)
 
 
 def amount(size: int) -> str:

@@ -11,6 +11,7 @@ import pytest
 from reprise.workspace import folder as folders
 from reprise.workspace.folder import Bounds, HostFolder
 from reprise.workspace.manifest import Manifest, difference
+from reprise.workspace.walk import walk
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if everything had been written long before it was first looked at."""
     now = time.time_ns
-    monkeypatch.setattr(folders.time, "time_ns", lambda: now() + 10_000_000_000)
+    monkeypatch.setattr("time.time_ns", lambda: now() + 10_000_000_000)
 
 
 def paths(manifest: Manifest) -> set[str]:
@@ -181,7 +182,7 @@ def test_a_folder_that_became_a_runaway_removes_nothing(
     first = folder.first().manifest
     for n in range(300):
         (root / f"n{n}").touch()
-    real = folders.walk
+    real = walk
     monkeypatch.setattr(folders, "walk", lambda *args: real(*args, max_entries=100))
     scan = folder.changes()
     assert scan is not None
@@ -198,11 +199,11 @@ def test_an_expensive_walk_is_made_about_once_a_second(
     assert folder.due
     folder._walk_s = 0.040
     now = folder._walked_at
-    monkeypatch.setattr(folders.time, "monotonic", lambda: now + 0.5)
+    monkeypatch.setattr("time.monotonic", lambda: now + 0.5)
     assert not folder.due
     assert not folder.cheap
-    monkeypatch.setattr(folders.time, "monotonic", lambda: now + 0.9)
+    monkeypatch.setattr("time.monotonic", lambda: now + 0.9)
     assert folder.due
     folder._walk_s = 1.9
-    monkeypatch.setattr(folders.time, "monotonic", lambda: now + 1.1)
+    monkeypatch.setattr("time.monotonic", lambda: now + 1.1)
     assert folder.due
