@@ -185,8 +185,9 @@ class LiveStep:
         failpoint("ended")
         took_us = round((time.monotonic() - began) * 1e6)
         status, cause = self._status(died)
+        prompt = self._prompt(run)
         if died is not None:
-            self._tell_of_death(run, died)
+            self._tell_of_death(run, died, prompt)
         final = reply_entry(run)
         if final is not None:
             run.recorder.add(final)
@@ -199,7 +200,7 @@ class LiveStep:
                     now_us(),
                     took_us,
                     tuple(run.inputs),
-                    self._prompt(run),
+                    prompt,
                     cause,
                     run.recorder.cut,
                 ),
@@ -303,7 +304,7 @@ class LiveStep:
             count = self.input_shown.content().get("execution_count")
         return count + self.session.prompt_offset if isinstance(count, int) else None
 
-    def _tell_of_death(self, run: Run, died: SandboxDied) -> None:
+    def _tell_of_death(self, run: Run, died: SandboxDied, prompt: int | None) -> None:
         """The rolled-back cell says so in its own error output."""
         _, step, _ = self._running()
         text = rolled_back_text(step.seq, died.cause, self.killed)
@@ -312,7 +313,6 @@ class LiveStep:
             self.publish(entry_message(entry, self.request.message.raw_header), b"error")
         if not run.expects_reply:
             return
-        prompt = self._prompt(run)
         content = {
             "status": "error",
             "execution_count": prompt or 0,
