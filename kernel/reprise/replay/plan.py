@@ -70,7 +70,7 @@ class Plan:
     start_seq: None for "base".
     name: the tree (sha256) or snapshot to start from.
     mounts: mount steps before the start that have to be put in place again before its tree.
-    skipped: the steps after the start that are not run.
+    skipped: the steps after the start that are not run, and mounts before it that were cut short.
     """
 
     start: Start
@@ -138,24 +138,30 @@ def plan(
         elif step.status in _CUT_SHORT:
             missed += 1
         after[position] = (missed, seconds)
-    mounts = [step for step in steps if step.kind == "mount" and step.status in REPLAYED]
+    mounts = [step for step in steps if step.kind == "mount" and _counts(step)]
 
     best = StartPoint("base", -1, costs.start)
     best_key = _key(best, *after[0])
-    mounted, mount_s = 0, 0.0
+    mounted, mount_s, mounts_missed = 0, 0.0, 0
     for point in sorted(candidates, key=lambda each: each.seq):
         if point.seq > last:
             break  # states later than the one asked for
         while mounted < len(mounts) and mounts[mounted].seq <= point.seq:
-            mount_s += _cost(mounts[mounted], costs)
+            if mounts[mounted].status in REPLAYED:
+                mount_s += _cost(mounts[mounted], costs)
+            else:
+                mounts_missed += 1
             mounted += 1
         missed, seconds = after[max(point.seq + 1 - first, 0)]
-        key = _key(point, missed, seconds + (mount_s if point.kind == "tree" else 0.0))
+        if point.kind == "tree":
+            missed, seconds = missed + mounts_missed, seconds + mount_s
+        key = _key(point, missed, seconds)
         if key < best_key:
             best, best_key = point, key
 
+    again = [step for step in mounts if step.seq <= best.seq] if best.kind == "tree" else []
     run: list[int] = []
-    skipped: list[Skipped] = []
+    skipped = [_skipped(step) for step in again if step.status not in REPLAYED]
     for step in steps[max(best.seq + 1 - first, 0) :]:
         if step.status in REPLAYED:
             run.append(step.seq)
@@ -168,14 +174,16 @@ def plan(
         skipped=tuple(skipped),
         estimate_s=best_key[1],
         name=best.name,
-        mounts=tuple(step.seq for step in mounts if step.seq <= best.seq)
-        if best.kind == "tree"
-        else (),
+        mounts=tuple(step.seq for step in again if step.status in REPLAYED),
     )
 
 
 def _key(point: StartPoint, missed: int, replay_s: float) -> tuple[int, float, int, int]:
     return (missed, point.cost_s + replay_s, _PREFERENCE[point.kind], -point.seq)
+
+
+def _counts(step: StepSummary) -> bool:
+    return step.status in REPLAYED or step.status in _CUT_SHORT
 
 
 def _cost(step: StepSummary, costs: Costs) -> float:
