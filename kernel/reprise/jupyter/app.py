@@ -49,6 +49,8 @@ class KernelProcess:
         self._info = read_connection_file(beginning.connection_file)
         self._attachment: Attachment = attachment(self._info.path, self._environ)
         self._stop = asyncio.Event()
+        #: why the notebook's identity was not followed, for the session's notices
+        self._words: list[str] = []
         self._session_id: uuid.UUID | None = None
         self._sandbox_pid: int | None = None
 
@@ -109,11 +111,17 @@ class KernelProcess:
 
     async def _open_log(self) -> tuple[Log, uuid.UUID]:
         opened = await Log.connect(progress=lambda text: log.info("%s", text))
-        session, _ = await resolve(opened, self._attachment, kernel=self._beginning.kernel)
+        session, _ = await resolve(
+            opened, self._attachment, kernel=self._beginning.kernel, tell=self._words.append
+        )
         return opened, session
 
     async def _opened(self, opened: SessionLog) -> None:
         self._session_id = opened.session
+        for word in self._words:
+            await opened.note(Notice(None, now_us(), "identity-not-followed", word, {}))
+            log.warning("%s", word)
+        self._words.clear()
         for key in self._attachment.keys:
             await opened.bind(key)
         self._write_sidecar()

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from reprise.errors import LeaseLost, RepriseError, SandboxDied, TooLarge
 from reprise.failpoints import failpoint
@@ -88,8 +88,6 @@ class LiveStep:
     run: Run | None = None
     link: KernelLink | None = None
     input_shown: Message | None = None
-    _batch: list[OutputEntry] = field(default_factory=list)
-    _blobs: list[bytes] = field(default_factory=list)
     _timer: asyncio.TimerHandle | None = None
     _flushing: asyncio.Task[None] | None = None
     _sends: int = 1
@@ -206,7 +204,6 @@ class LiveStep:
                 ),
                 run.recorder.take(),
                 run.blobs,
-                unsent=(self._batch, self._blobs),
             )
         finally:
             if died is not None:
@@ -257,11 +254,9 @@ class LiveStep:
 
     async def _flush_once(self) -> None:
         run, step, _ = self._running()
-        if not self._batch and run.recorder.pending_bytes:
-            self._batch, self._blobs, run.blobs = run.recorder.take(), run.blobs, []
-        # A batch whose answer was lost is sent again just as it was: it is then stored once.
-        if self._batch and await self.session.show(step, self._batch, self._blobs):
-            self._batch, self._blobs = [], []
+        if run.recorder.pending_bytes:
+            blobs, run.blobs = run.blobs, []
+            await self.session.show(step.seq, run.recorder.take(), blobs)
         self._flushing = None
         if not run.finished.done():
             self._arm()

@@ -522,7 +522,7 @@ class Router:
         for seq, recorder in list(self._late.items()):
             entries: list[OutputEntry] = recorder.take()
             if entries:
-                await self.session.show_late(seq, entries)
+                await self.session.show(seq, entries, [], late=True)
         while len(self._late) > REMEMBERED:
             self._late.popitem(last=False)
 
@@ -587,8 +587,12 @@ class Router:
     async def _shutdown(self, request: Request) -> None:
         if self._shutting_down:
             return
+        try:
+            restart = bool(request.message.content().get("restart"))
+        except Malformed as error:
+            log.warning("A shutdown_request was dropped: %s.", error)
+            return
         self._shutting_down = True
-        restart = bool(request.message.content().get("restart"))
         self._status(request, "busy")
         await self.stop_running()
         if restart:

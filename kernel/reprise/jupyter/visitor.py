@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from pathlib import Path
@@ -11,6 +10,7 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_core.paths import jupyter_runtime_dir
 
 from reprise.errors import UnavailableError
+from reprise.jupyter.sidecar import sidecars
 from reprise.log.model import Json
 
 
@@ -19,15 +19,9 @@ def running_kernel(session: uuid.UUID) -> Path | None:
 
     Found by the sidecar files that running kernels leave beside their connection files.
     """
-    for sidecar in sorted(Path(jupyter_runtime_dir()).glob("*.reprise.json")):
-        try:
-            found = json.loads(sidecar.read_bytes())
-        except (OSError, ValueError):
-            continue
-        if isinstance(found, dict) and found.get("session") == str(session):
-            connection = sidecar.with_name(sidecar.name.removesuffix(".reprise.json") + ".json")
-            if connection.exists() and _alive(found.get("pid")):
-                return connection
+    for connection, found in sidecars(Path(jupyter_runtime_dir())):
+        if found.get("session") == str(session) and _alive(found.get("pid")):
+            return connection
     return None
 
 

@@ -70,6 +70,9 @@ REVIVALS = 3
 #: How long a cell waits for a database that went away before it is told so, seconds.
 DATABASE_PATIENCE_S = 10.0
 
+#: Pause before a write is repeated that Postgres refused for want of room or resources, seconds.
+RETRY_S = 0.05
+
 
 def now_us() -> int:
     """Microseconds since the epoch, UTC. For people; nothing is decided by it."""
@@ -137,6 +140,9 @@ class LiveSession:
         self._resume: asyncio.Task[None] | None = None
         self._recovery: asyncio.Task[None] | None = None
         self._order = asyncio.Lock()
+        # Held until a write is answered, repetitions included: the log tells a repeated write from
+        # a new one only if nothing else comes between.
+        self._writing = asyncio.Lock()
         self._opening = asyncio.Lock()
         self._tries: dict[int, int] = {}
         self._running: set[int] = set()
@@ -223,13 +229,17 @@ class LiveSession:
         if self._database is None:
             self._database, self._id = await self._open_log()
         opened = await self._database.acquire(self._id, self._holder)
-        environment = await asyncio.to_thread(self._start.environment)
-        self._environment = environment.digest
-        await self._tell_of_changes(opened, environment)
-        await opened.record_environment(environment.digest, environment.to_json())
-        if self._start.folder is not None:
-            self._sync = await FolderSync.begin(self._start.folder, opened)
-        await self._on_open(opened)
+        try:
+            environment = await asyncio.to_thread(self._start.environment)
+            self._environment = environment.digest
+            await self._tell_of_changes(opened, environment)
+            await opened.record_environment(environment.digest, environment.to_json())
+            if self._start.folder is not None:
+                self._sync = await FolderSync.begin(self._start.folder, opened)
+            await self._on_open(opened)
+        except BaseException:
+            await opened.close()  # or the next attempt would wait for a lease of our own
+            raise
         self._log = opened
 
     async def _tell_of_changes(self, opened: SessionLog, now: EnvironmentSpec) -> None:
@@ -309,8 +319,8 @@ class LiveSession:
                     raise
                 await self._note_failed_try(error)
                 continue
-            except asyncio.CancelledError:
-                # In mid-step the state is neither here nor there: begin again from a fresh one.
+            except BaseException:
+                # Half of a replay is no state to go on from: the next one begins afresh.
                 await link.guest.kill()
                 raise
             finally:
@@ -323,9 +333,8 @@ class LiveSession:
     async def _open_or_recover(self) -> SessionLog:
         if self._log is None:
             return await self.open()
-        if self._recovery is not None:
-            await asyncio.shield(self._recovery)
-        return self._log
+        await self._recovered()
+        return self.writer
 
     async def _play(
         self, link: KernelLink, opened: SessionLog, chosen: Plan, steps: list[StepSummary]
@@ -428,20 +437,29 @@ class LiveSession:
         if change.payload is None:
             return
         began = time.monotonic()
+        link = self.link
         await change.store(self.writer.blobs)
         payload = change.payload
         step = await self.accept(
             NewStep("upload", payload, self.environment, now_us(), SYSTEM, blobs=change.blobs)
         )
         cause: dict[str, Json] | None = None
+        status: Status = "ok"
         try:
-            await change.apply(self.link.guest, self.writer.blobs)
+            await change.apply(link.guest, self.writer.blobs)
         except GuestCallFailed as error:
-            cause = {"what": "upload", "detail": str(error)}
+            status, cause = "error", {"what": "upload", "detail": str(error)}
             await self._say(step.seq, "upload-failed", f"A changed file was not copied in: {error}")
+        except SandboxDied as error:
+            status, cause = "died", {"what": "upload", "detail": str(error)}
         took = round((time.monotonic() - began) * 1e6)
-        status: Status = "ok" if cause is None else "error"
         await self.conclude(step, NewOutcome(status, NO_OUTPUTS, now_us(), took, cause=cause))
+        if status == "died":
+            self.rolled_back(link)
+            raise SandboxDied(
+                "The sandbox died while files of the notebook's folder were copied in, so the cell "
+                f"was not run. The state is as after step {step.seq - 1}. Run it again."
+            )
         self._sync.done(change)
 
     async def restart_step(self, *, kept_s: float) -> None:
@@ -512,47 +530,39 @@ class LiveSession:
             return step
 
     async def _append(self, new: NewStep) -> Step:
-        writer = self.writer
         try:
-            async with asyncio.timeout(DATABASE_PATIENCE_S):
+            async with asyncio.timeout(DATABASE_PATIENCE_S), self._writing:
                 while True:
-                    if self._recovery is not None:
-                        await asyncio.shield(self._recovery)
-                        writer = self.writer
+                    await self._recovered()
                     try:
                         # Repeated with equal arguments, a write whose answer was lost is claimed.
-                        return await writer.append_step(new)
+                        return await self.writer.append_step(new)
                     except DatabaseUnavailable:
-                        self._connection_lost()
+                        await self._wait_for_database()
         except TimeoutError:
             # If it was stored all the same, the log ends it as `lost` before its next step.
+            self._connection_lost()
             raise DatabaseUnavailable(
                 "Postgres cannot be reached, so this was not run: nothing runs that is not in the "
                 "log. The session is as before; the kernel keeps trying to connect. "
                 "Run it again when Postgres is back (`reprise doctor` says what is wrong)."
             ) from None
 
-    async def show(self, step: Step, entries: list[OutputEntry], blobs: list[bytes]) -> bool:
-        """Commit a batch of outputs; False when the database is away (keep them, try again)."""
-        if self._recovery is not None:
-            return False
-        try:
-            if blobs:
-                await self.writer.blobs.put_many(blobs)
-            await self.writer.append_outputs(step.seq, entries)
-        except DatabaseUnavailable:
-            self._connection_lost()
-            return False
-        return True
-
-    async def show_late(self, seq: int, entries: list[OutputEntry]) -> None:
-        """Commit outputs that came after their step's idle; lost when the database is away."""
-        if self._log is None or self._recovery is not None:
-            return
-        try:
-            await self._log.append_outputs(seq, entries, late=True)
-        except DatabaseUnavailable:
-            self._connection_lost()
+    async def show(
+        self, seq: int, entries: list[OutputEntry], blobs: list[bytes], *, late: bool = False
+    ) -> None:
+        """Commit a batch of outputs, however long the database takes. Raises LeaseLost."""
+        async with self._writing:
+            while True:
+                await self._recovered()
+                try:
+                    if blobs:
+                        await self.writer.blobs.put_many(blobs)
+                    await self.writer.append_outputs(seq, entries, late=late)
+                except DatabaseUnavailable:
+                    await self._wait_for_database()
+                else:
+                    return
 
     async def conclude(
         self,
@@ -560,43 +570,29 @@ class LiveSession:
         new: NewOutcome,
         entries: list[OutputEntry] | None = None,
         blobs: list[bytes] | None = None,
-        unsent: tuple[list[OutputEntry], list[bytes]] = ([], []),
     ) -> None:
-        """Commit an outcome, however long the database takes. Raises LeaseLost.
+        """Commit the last outputs and the outcome, however long the database takes.
 
-        entries, blobs: the last outputs. unsent: a batch before them that `show` did not store.
+        Raises LeaseLost.
         """
         failpoint("before-outcome")
         self._running.discard(step.seq)
         told = False
-        while True:
-            if self._recovery is not None:
-                await asyncio.shield(self._recovery)
-            try:
-                if unsent[0]:
-                    await self.writer.blobs.put_many(unsent[1])
-                    await self.writer.append_outputs(step.seq, unsent[0])
-                    unsent = ([], [])
-                if blobs:
-                    await self.writer.blobs.put_many(blobs)
-                await self.writer.record_outcome(step.seq, new, entries or [])
-            except DatabaseUnavailable:
-                self._connection_lost()
-                if not told:
-                    told = True
-                    self._router.notice(
-                        Notice(
-                            step.seq,
-                            now_us(),
-                            "database-away",
-                            f"Postgres went away while step {step.seq} ran. It has ended; its "
-                            "outcome is kept here and stored as soon as Postgres is back.",
-                            {},
-                        )
-                    )
-                continue
-            failpoint("outcome-recorded")
-            return
+        async with self._writing:
+            while True:
+                await self._recovered()
+                try:
+                    if blobs:
+                        await self.writer.blobs.put_many(blobs)
+                    await self.writer.record_outcome(step.seq, new, entries or [])
+                except DatabaseUnavailable:
+                    if not told:
+                        told = True
+                        self._router.notice(_outcome_waits(step.seq))
+                    await self._wait_for_database()
+                else:
+                    break
+        failpoint("outcome-recorded")
 
     def rolled_back(self, link: KernelLink) -> None:
         """The sandbox died in a step: start a fresh one and bring it to the step before."""
@@ -611,6 +607,15 @@ class LiveSession:
         if self._recovery is None:
             self._recovery = asyncio.get_running_loop().create_task(self._recover())
             self._recovery.add_done_callback(_retrieve)
+
+    async def _recovered(self) -> None:
+        """Wait while the connection is being opened again. Raises LeaseLost."""
+        if self._recovery is not None:
+            await asyncio.shield(self._recovery)
+
+    async def _wait_for_database(self) -> None:
+        self._connection_lost()
+        await asyncio.sleep(RETRY_S)
 
     async def _recover(self) -> None:
         writer = self.writer
@@ -654,6 +659,17 @@ class LiveSession:
             await self._log.close()
         if self._database is not None:
             await self._database.close()
+
+
+def _outcome_waits(seq: int) -> Notice:
+    return Notice(
+        seq,
+        now_us(),
+        "database-away",
+        f"Postgres went away while step {seq} ran. It has ended; its outcome is kept here and "
+        "stored as soon as Postgres is back.",
+        {},
+    )
 
 
 def _retrieve(task: asyncio.Task[None]) -> None:

@@ -7,6 +7,7 @@ writes nothing: the record is canonical.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -15,7 +16,7 @@ from reprise.log.model import Json, OutputEntry
 from reprise.log.store import LogReader, StepRecord
 from reprise.replay.compare import compare
 from reprise.replay.difference import Comparison
-from reprise.replay.link import KernelLink, Run, collect, reply_entry
+from reprise.replay.link import KernelLink, Run, reply_entry
 from reprise.replay.message import Message, make, request_from_payload
 from reprise.replay.plan import Plan
 from reprise.replay.recorder import OutputRecorder
@@ -210,10 +211,19 @@ class Player:
                 return Played(record, problem="it took many times its recorded time, and was cut")
         finally:
             self._link.end(run)
-        replayed = collect(run.recorder.take(), reply_entry(run) if run.expects_reply else None)
-        recorded = record.outputs
-        self._link.ids.learn(recorded, replayed)
-        return Played(record, compare(recorded, replayed), playing.audience.missing_input)
+        final = reply_entry(run) if run.expects_reply else None
+        if final is not None:
+            run.recorder.add(final)
+        replayed = run.recorder.take()
+        self._link.ids.learn(record.outputs, replayed)
+        comparison = compare(
+            record.outputs,
+            replayed,
+            recorded_cut=record.outcome is not None and record.outcome.new.cut,
+            replayed_cut=run.recorder.cut,
+            moments=(record.step.new.at, time.time_ns() // 1000),
+        )
+        return Played(record, comparison, playing.audience.missing_input)
 
     async def _give_up(self, run: Run) -> None:
         """Interrupt a step that does not end; end its sandbox if that does not help."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -215,7 +215,7 @@ class KernelLink:
         entry = output_entry(message)
         run.heard.set()
         shown = run.recorder.add(entry, message.payload_size)
-        if shown == (entry,):
+        if len(shown) == 1 and shown[0] is entry:
             run.blobs.extend(message.buffers)
             run.audience.show(message, topic)
             return
@@ -261,7 +261,3 @@ def reply_entry(run: Run) -> OutputEntry | None:
     metadata.pop("started", None)
     metadata.pop("engine", None)
     return OutputEntry(run.reply.msg_type, run.reply_content, metadata)
-
-
-def collect(entries: Sequence[OutputEntry], more: OutputEntry | None) -> list[OutputEntry]:
-    return [*entries, *([] if more is None else [more])]
