@@ -75,12 +75,12 @@ class Reader:
     async def summaries(self) -> list[StepSummary]:
         # One row of arrays: unpacking 100,000 rows one by one would cost more than the query.
         rows = await self._ask(
-            "SELECT array_agg(s.seq ORDER BY s.seq), array_agg(s.kind ORDER BY s.seq),"
-            " array_agg(o.status ORDER BY s.seq),"
-            " array_agg(coalesce(o.duration_us, 0) ORDER BY s.seq),"
-            " array_agg(s.tree ORDER BY s.seq), array_agg(o.execution_count ORDER BY s.seq)"
-            " FROM reprise.steps s LEFT JOIN reprise.outcomes o"
-            " ON o.session = s.session AND o.seq = s.seq WHERE s.session = %s",
+            "SELECT array_agg(seq), array_agg(kind), array_agg(status), array_agg(duration_us),"
+            " array_agg(tree), array_agg(execution_count) FROM ("
+            " SELECT s.seq, s.kind, o.status, coalesce(o.duration_us, 0) AS duration_us, s.tree,"
+            "  o.execution_count FROM reprise.steps s LEFT JOIN reprise.outcomes o"
+            "  ON o.session = s.session AND o.seq = s.seq WHERE s.session = %s ORDER BY s.seq"
+            ") AS ordered",
             [self.session],
         )
         columns = rows[0]

@@ -229,13 +229,18 @@ class Writer(Reader):
         """Finish what an earlier writer left: load late outputs, close open steps as `lost`."""
         async with self._write_lock:
             await self._load_late()
+            # Each event is a step or an outcome, so the numbers tell how many steps are open;
+            # they are found from the end, without a walk over a long log.
+            still_open = 2 * self._head.next_seq - self._head.next_event
+            if still_open == 0:
+                return
             rows = await self._execute(
                 "SELECT s.seq FROM reprise.steps s WHERE s.session = %s AND NOT EXISTS"
                 " (SELECT FROM reprise.outcomes o WHERE o.session = s.session AND o.seq = s.seq)"
-                " ORDER BY s.seq",
-                [self.session],
+                " ORDER BY s.seq DESC LIMIT %s",
+                [self.session, still_open],
             )
-            for (seq,) in rows:
+            for (seq,) in reversed(rows):
                 await self._record_lost(seq, {"what": "writer-gone"})
 
     async def _load_late(self) -> None:
