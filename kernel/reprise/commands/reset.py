@@ -11,11 +11,10 @@ import uuid
 
 from reprise.commands.opened import add_session, find_session, opened_log
 from reprise.commands.terminal import Terminal
-from reprise.errors import UsageError
-from reprise.jupyter.visitor import KernelWorkspace, running_kernel
-from reprise.log.model import NO_OUTPUTS, NewOutcome
-from reprise.log.postgres import Log, now_us
-from reprise.replay.engine import reset_step
+from reprise.commands.workspaces import running_kernel
+from reprise.jupyter.visitor import KernelWorkspace
+from reprise.log.postgres import Log
+from reprise.replay.at_rest import reset
 
 EXAMPLES = """\
   reprise reset 3f2a
@@ -46,7 +45,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
 async def _reset(named: str, terminal: Terminal) -> tuple[uuid.UUID, int]:
     async with opened_log(terminal) as log:
         session = await find_session(log, named)
-        connection = running_kernel(session)
+        connection = running_kernel(await (await log.reader(session)).info())
         if connection is None:
             return session, await _append(log, session)
     with KernelWorkspace(connection) as kernel:
@@ -56,14 +55,9 @@ async def _reset(named: str, terminal: Terminal) -> tuple[uuid.UUID, int]:
 
 async def _append(log: Log, session: uuid.UUID) -> int:
     """As the session's writer for a moment. Raises LeaseHeld when a kernel elsewhere is."""
-    info = await (await log.reader(session)).info()
-    if info.environment is None:
-        raise UsageError(f"Session {session} has no steps yet, so there is nothing to reset.")
     holder = {"pid": os.getpid(), "host": platform.node(), "user": getpass.getuser()}
     writer = await log.acquire(session, {**holder, "what": "reprise reset"}, wait=WAIT_S)
     try:
-        step = await writer.append_step(await reset_step(writer.blobs, info.environment))
-        await writer.record_outcome(step.seq, NewOutcome("ok", NO_OUTPUTS, now_us()))
+        return (await reset(writer)).seq
     finally:
         await writer.close()
-    return step.seq

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import platform
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -13,12 +15,12 @@ from typing import BinaryIO, Protocol
 from reprise.commands.terminal import Terminal
 from reprise.errors import UnavailableError, UsageError
 from reprise.jupyter.kernelspec import language_kernel
-from reprise.jupyter.visitor import KernelWorkspace, running_kernel
+from reprise.jupyter.sidecar import read_sidecar
+from reprise.jupyter.visitor import KernelWorkspace
 from reprise.log.postgres import Log
-from reprise.log.store import LogReader, SessionInfo
-from reprise.replay.engine import trees
-from reprise.replay.plan import plan
-from reprise.replay.verify import DetachedSandbox
+from reprise.log.store import SessionInfo
+from reprise.replay.at_rest import rebuilt
+from reprise.replay.executor import Played
 from reprise.sandbox.backends import backend
 from reprise.sandbox.connection import Guest
 from reprise.sandbox.contract import Backend, SandboxSpec
@@ -95,18 +97,36 @@ def fresh_sandbox(info: SessionInfo) -> Iterator[tuple[Backend, SandboxSpec]]:
         yield chosen, sandbox_spec(load(), language_kernel(info.kernel), Path(folder))
 
 
+def running_kernel(info: SessionInfo) -> Path | None:
+    """The connection file of the kernel that holds a session, when it runs here and is ours.
+
+    The log says who holds it; its command line says where its connection file is, which may be
+    in any folder (nbclient and others use none of Jupyter's); its sidecar confirms the session.
+    """
+    holder = info.holder or {}
+    if holder.get("host") != platform.node():
+        return None
+    try:
+        argv = Path(f"/proc/{int(holder.get('pid', 0))}/cmdline").read_bytes().split(b"\0")
+        connection = Path(os.fsdecode(argv[argv.index(b"-f") + 1]))
+    except (OSError, ValueError, IndexError, TypeError):
+        return None
+    found = read_sidecar(connection)
+    return connection if found is not None and found["session"] == str(info.id) else None
+
+
 @contextlib.asynccontextmanager
 async def opened_workspace(
     log: Log, session: uuid.UUID, terminal: Terminal
 ) -> AsyncIterator[Workspace]:
     """The workspace as it is now. Raises UsageError where there is none of its own."""
     reader = await log.reader(session)
-    connection = running_kernel(session)
+    info = await reader.info()
+    connection = running_kernel(info)
     if connection is not None:
         with KernelWorkspace(connection) as kernel:
             yield RunningWorkspace(kernel)
         return
-    info = await reader.info()
     if info.holder is not None:
         who = ", ".join(f"{name} {value}" for name, value in info.holder.items())
         raise UnavailableError(
@@ -120,19 +140,13 @@ async def opened_workspace(
                 f"folder: {info.notebook or 'where the kernel was started'}."
             )
         terminal.status("starting a sandbox …")
-        async with DetachedSandbox(reader, chosen, spec) as sandbox:
-            await _bring_to_the_end(reader, sandbox, chosen, terminal)
-            yield RebuiltWorkspace(sandbox.link.guest)
+        played = 0
 
+        def on_step(_: Played) -> None:
+            nonlocal played
+            played += 1
+            terminal.status(f"replayed {played} of {info.steps} steps")
 
-async def _bring_to_the_end(
-    reader: LogReader, sandbox: DetachedSandbox, chosen: Backend, terminal: Terminal
-) -> None:
-    summaries = await reader.summaries()
-    route = plan(summaries, trees=trees(summaries, isolated=chosen.isolated))
-    done = 0
-    terminal.status(f"replaying {len(route.run)} steps …")
-    async for _ in sandbox.player().play(route, len(summaries)):
-        done += 1
-        terminal.status(f"replayed {done} of {len(route.run)} steps")
-    terminal.status("")
+        async with rebuilt(reader, chosen, spec, on_step=on_step) as guest:
+            terminal.status("")
+            yield RebuiltWorkspace(guest)
