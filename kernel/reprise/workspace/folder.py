@@ -22,6 +22,7 @@ from reprise.quantities import amount
 from reprise.settings import FOLDER_BYTES, FOLDER_FILES, home_path
 from reprise.workspace.manifest import Entry, Manifest, parents, path_text, shown
 from reprise.workspace.walk import Found, LeftOut, Signature, Walk, chunks, hash_file, walk
+from reprise.workspace.watch import FolderWatch
 
 #: A file changed less than this before it was read may change again without its times moving
 #: (Git calls it racily clean). Two seconds is FAT's granularity, the coarsest there is.
@@ -103,6 +104,7 @@ class HostFolder:
         self._walked_at = 0.0
         self._walk_s = 0.0
         self._stopped = False
+        self._watch = FolderWatch(os.fsencode(self.root))
 
     def keep(self, known: Manifest) -> None:
         """Those files came in before, in an earlier process. Call it before `first`."""
@@ -115,13 +117,13 @@ class HostFolder:
 
     @property
     def due(self) -> bool:
-        """Whether it is time to look again.
+        """Whether it is time to look again: never while the system says that nothing changed.
 
         A folder whose walk takes more than 20 ms is looked at about once a second only: the
         price is that a file saved less than that before a cell may come in with the next one.
         A folder too large to walk is not looked at again at all.
         """
-        if self._stopped:
+        if self._stopped or self._watch.quiet():
             return False
         rest = min(REST * self._walk_s, LONGEST_REST_S) if self._walk_s > EXPENSIVE_S else 0.0
         return time.monotonic() - self._walked_at >= rest
@@ -156,6 +158,8 @@ class HostFolder:
         self._walk_s = found.seconds
         self._walked_at = time.monotonic()
         self._stopped = found.runaway is not None
+        if not self._stopped:
+            self._watch.walked(each.path for each in found.found if each.type == "dir")
         return found
 
     def _signatures(self, found: Walk) -> dict[str, object]:
