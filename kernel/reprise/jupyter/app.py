@@ -57,7 +57,7 @@ class KernelProcess:
     async def run(self, parent: int) -> None:
         """Serve until a shutdown, a signal, or the end of `parent` (a process id)."""
         begun = self._beginning
-        chosen, spec, folder = begun.backend, begun.spec, begun.folder
+        chosen, spec = begun.backend, begun.spec
         new_file = not self._info.path.exists()
         sockets = Sockets(self._info)
         sockets.beat()
@@ -72,16 +72,13 @@ class KernelProcess:
             on_shutdown=self._stop.set,
             on_terminated=self._ended_by_signal,
         )
-        notebook = self._attachment.notebook
         session = LiveSession(
             router,
             SessionPlan(
                 chosen,
                 spec,
                 lambda: environment_spec(begun.environment, begun.language, self._environ),
-                HostFolder(folder, notebook=None if notebook is None else Path(notebook))
-                if chosen.isolated
-                else None,
+                self._folder if chosen.isolated else None,
                 begun.language.name,
             ),
             self._open_log,
@@ -108,6 +105,15 @@ class KernelProcess:
             sockets.close()
             sockets.remove_files()
             remove_sidecar(self._info.path)
+
+    def _folder(self) -> HostFolder:
+        """The notebook's folder; mounted data inside it is not uploaded as well."""
+        notebook = self._attachment.notebook
+        return HostFolder(
+            self._beginning.folder,
+            notebook=None if notebook is None else Path(notebook),
+            exclude=[mount.source for mount in self._beginning.environment.mounts],
+        )
 
     async def _open_log(self) -> tuple[Log, uuid.UUID]:
         opened = await Log.connect(progress=lambda text: log.info("%s", text))

@@ -106,7 +106,7 @@ class SessionPlan:
     backend: Backend
     spec: SandboxSpec
     environment: Callable[[], EnvironmentSpec]
-    folder: HostFolder | None
+    folder: Callable[[], HostFolder] | None
     kernel: str
 
 
@@ -235,7 +235,7 @@ class LiveSession:
             await self._tell_of_changes(opened, environment)
             await opened.record_environment(environment.digest, environment.to_json())
             if self._start.folder is not None:
-                self._sync = await FolderSync.begin(self._start.folder, opened)
+                self._sync = await FolderSync.begin(self._start.folder(), opened)
             await self._on_open(opened)
         except BaseException:
             await opened.close()  # or the next attempt would wait for a lease of our own
@@ -501,7 +501,7 @@ class LiveSession:
         await restart_interpreter(self.link)
         await self.conclude(step, NewOutcome("ok", NO_OUTPUTS, now_us()))
         if self._start.folder is not None:
-            self._sync = await FolderSync.begin(self._start.folder, opened)
+            self._sync = await FolderSync.begin(self._start.folder(), opened)
         self.prompt_offset = 0
         return step.seq
 

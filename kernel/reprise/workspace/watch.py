@@ -60,7 +60,7 @@ class FolderWatch:
         a walk that met nothing new does silence mean anything.
         """
         self._walked_at = time.monotonic()
-        wanted = {self._root, *(os.path.join(self._root, path_bytes(d)) for d in directories)}
+        wanted = {self._root, *(self._root + b"/" + path_bytes(d) for d in directories)}
         self._settled = wanted == self._watched
         if not self._settled:
             self._watch(wanted)
