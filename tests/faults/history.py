@@ -117,10 +117,10 @@ class History:
         found: tuple[list[int], list[int]] = ast.literal_eval(ran.text())
         return found
 
-    def violations(self) -> list[str]:
-        """What contradicts the guarantees, in words; asks the live kernel for its state."""
+    def violations(self, state: tuple[list[int], list[int]] | None = None) -> list[str]:
+        """What contradicts the guarantees, in words; asks the live kernel if no state is given."""
         self.learn()
-        in_memory, in_file = self.state()
+        in_memory, in_file = state or self.state()
         recorded = self.kernels.read(self.kernel)
         return [
             *_of_the_log(recorded),
@@ -171,9 +171,9 @@ class History:
     ) -> Iterator[str]:
         expected = []
         for token, status in steps:
-            if status in REPLAYED:
-                expected.append(token)
-            elif status == "interrupted" and token in found and token not in self.gone:
+            # An interrupted step keeps what it did until the state has to be built again.
+            kept = status == "interrupted" and token in found and token not in self.gone
+            if status in REPLAYED or kept:
                 expected.append(token)
         if where == "memory":
             self.gone |= {t for t, s in steps if s == "interrupted" and t not in found}
