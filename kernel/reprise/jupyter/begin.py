@@ -18,6 +18,7 @@ from pathlib import Path
 
 from reprise import settings
 from reprise.errors import RepriseError, SandboxError
+from reprise.jupyter.arguments import split_arguments
 from reprise.jupyter.kernelspec import NATIVE, language_kernel
 from reprise.replay.link import KernelLink
 from reprise.sandbox.backends import backend
@@ -94,7 +95,10 @@ async def _begin(
     chosen = backend(environ.get(settings.BACKEND))
     environment = load(environ=environ)
     language = language_kernel(options.kernel, environ)
-    language = replace(language, argv=(*language.argv, *arguments))
+    kept, left_out = split_arguments(arguments, isolated=chosen.isolated)
+    if left_out:
+        log.warning("Left out, since a sandbox has no folder of the host's: %s", " ".join(left_out))
+    language = replace(language, argv=(*language.argv, *kept))
     folder = Path.cwd()
     spec = sandbox_spec(environment, language, folder, environ)
     if not chosen.isolated:
