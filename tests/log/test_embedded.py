@@ -123,6 +123,8 @@ async def test_a_server_killed_with_sigkill_starts_again_on_next_use(home: Path)
     step = await writer.append_step(cell())
     for _ in range(3):
         os.kill(postmaster(home), signal.SIGKILL)
+        # Its children answer until they notice; then they are gone too.
+        until(lambda: not alive(home))
         # Reading and writing bring it back, each by itself.
         assert len(await log.sessions()) == 1
         try:
