@@ -1,4 +1,4 @@
-"""docs/architecture.md leads to every module, and to none that is not there."""
+"""The docs lead to every module, and each promise to tests that exist."""
 
 import re
 from pathlib import Path
@@ -42,3 +42,23 @@ def test_every_module_with_behaviour_is_in_the_table() -> None:
         "demo/rentals.py",
     }
     assert modules - named() - small == set()
+
+
+def test_every_test_that_the_guarantees_name_exists() -> None:
+    page = (ROOT / "docs" / "guarantees.md").read_text()
+    promised = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page)
+    assert len(promised) > 20
+    missing = [
+        f"{file}::{name}"
+        for file, name in promised
+        if f"def {name}(" not in (ROOT / file).read_text()
+    ]
+    assert missing == []
+
+
+def test_every_promise_names_a_test() -> None:
+    page = (ROOT / "docs" / "guarantees.md").read_text()
+    tables = re.findall(r"^\| promise \| attacked by \|\n\|.*\n((?:\|.*\n)+)", page, re.MULTILINE)
+    rows = [row for table in tables for row in table.splitlines()]
+    assert len(rows) > 20
+    assert [row for row in rows if "`tests/" not in row] == []
