@@ -2,8 +2,10 @@
 
 `REPRISE_FAILPOINT="name:action[:N]"` arms one point: at its N-th pass (default the first) the
 process kills itself (`kill`, SIGKILL), raises `FailpointReached` (`raise`) or stops itself until
-someone sends SIGCONT (`pause`, SIGSTOP). Several are separated by commas. Unset, which is the
-rule, `failpoint` is a function that does nothing.
+someone sends SIGCONT (`pause`, SIGSTOP). Several are separated by commas. With
+`REPRISE_FAILPOINT="@PATH"` the point stands in that file, which is looked at anew at each pass
+and removed when its point is reached: so a living process can be armed again and again. Unset,
+which is the rule, `failpoint` is a function that does nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 VARIABLE = "REPRISE_FAILPOINT"
 
@@ -44,10 +47,25 @@ def _unarmed(name: str) -> None:
     """Do nothing."""
 
 
+def _in_file(path: Path) -> Callable[[str], None]:
+    def check(name: str) -> None:
+        try:
+            point = _Armed(path.read_text("utf-8").strip())
+        except FileNotFoundError:
+            return
+        if point.name == name:
+            path.unlink()
+            point.passed()
+
+    return check
+
+
 def arm(specs: str | None) -> Callable[[str], None]:
     """The function behind `failpoint` for one value of the variable."""
     if not specs:
         return _unarmed
+    if specs.startswith("@"):
+        return _in_file(Path(specs[1:]))
     armed = [_Armed(spec.strip()) for spec in specs.split(",")]
 
     def check(name: str) -> None:

@@ -229,6 +229,7 @@ class LiveSession:
         if self._database is None:
             self._database, self._id = await self._open_log()
         opened = await self._database.acquire(self._id, self._holder)
+        failpoint("lease-taken")
         try:
             environment = await asyncio.to_thread(self._start.environment)
             self._environment = environment.digest
@@ -353,6 +354,7 @@ class LiveSession:
             self._router.progress(Progress(0, total, chosen.estimate_s))
         async for played in player.play(chosen, opened.next_seq):
             done += 1
+            failpoint("replayed")
             self._router.progress(Progress(done, total, chosen.estimate_s))
             seq = played.record.step.seq
             if played.problem is not None:
@@ -552,6 +554,7 @@ class LiveSession:
         self, seq: int, entries: list[OutputEntry], blobs: list[bytes], *, late: bool = False
     ) -> None:
         """Commit a batch of outputs, however long the database takes. Raises LeaseLost."""
+        failpoint("before-outputs")
         async with self._writing:
             while True:
                 await self._recovered()
@@ -562,7 +565,8 @@ class LiveSession:
                 except DatabaseUnavailable:
                     await self._wait_for_database()
                 else:
-                    return
+                    break
+        failpoint("outputs-stored")
 
     async def conclude(
         self,
