@@ -1,10 +1,11 @@
-"""Reprise's Jupyter Server extension: ties a notebook to its session."""
+"""Reprise's Jupyter Server extension: settings for kernels; a notebook tied to its session."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from reprise_server.identity import register
+from reprise_server.settings import Reprise
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
@@ -15,4 +16,5 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
 
 
 def _load_jupyter_server_extension(serverapp: ServerApp) -> None:
+    Reprise(parent=serverapp).apply()
     register(serverapp)
