@@ -23,13 +23,13 @@ class Reprise(LoggingConfigurable):
     environment = Unicode(
         "",
         config=True,
-        help=f"The named environment that sessions begin in ({settings.ENVIRONMENT}).",
+        help=f"The named environment of new sessions ({settings.ENVIRONMENT}).",
     )
     dsn = Unicode(
         "",
         config=True,
         help=f"A Postgres server instead of the embedded one ({settings.DSN}). Whoever has a "
-        "terminal on this server can read it: give a login that is a member of reprise_kernel only.",
+        "terminal here can read it: give a login that is a member of reprise_kernel only.",
     )
     home = Unicode(
         "", config=True, help=f"Where the embedded parts keep their state ({settings.HOME})."

@@ -43,7 +43,8 @@ __all__ = [
 ]
 
 #: Host variables that change what programs compute or print: they go in and are recorded.
-RECORDED_VARIABLES = frozenset({"LANG", "LANGUAGE", "TZ", "PYTHONHASHSEED"})
+#: IPYKERNEL_CELL_NAME: nbclient sets it, so that tracebacks name cells the same in each run.
+RECORDED_VARIABLES = frozenset({"LANG", "LANGUAGE", "TZ", "PYTHONHASHSEED", "IPYKERNEL_CELL_NAME"})
 RECORDED_PREFIX = "LC_"
 #: Host variables about the terminal: they go in, but another window is no other environment.
 TERMINAL_VARIABLES = frozenset({"TERM", "COLUMNS", "LINES", "COLORTERM", "NO_COLOR"})
