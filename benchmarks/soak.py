@@ -226,13 +226,18 @@ def table(tally: Tally) -> str:
 
 
 def _worker(kills: int, seed: int, backend: str | None) -> Tally:
+    told = [0]
+
     def tell(tally: Tally) -> None:
         print(
             f"worker {os.getpid()}: {tally.total} of {kills} kills,"
             f" {len(tally.violations)} violations",
+            *tally.violations[told[0] :],
+            sep="\n  ",
             file=sys.stderr,
             flush=True,
         )
+        told[0] = len(tally.violations)
 
     return soak(kills, seed, backend, tell)
 

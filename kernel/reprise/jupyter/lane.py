@@ -12,20 +12,18 @@ from reprise.jupyter.live import Request
 class Lane:
     """The queue of the main shell, of one subshell, or of the control channel.
 
-    work: runs one request and says whether what is queued behind it is to be aborted.
-    drain: handles every message that has arrived on the sockets by now, so that all requests
-      received before an error are known.
+    work: runs one request and says whether what is queued behind it is to be aborted. It takes in
+      what has arrived before it answers, so that all that was sent before the client knew of the
+      error is aborted, and nothing that was sent after.
     abort: answers one request as aborted.
     """
 
     def __init__(
         self,
         work: Callable[[Request], Awaitable[bool]],
-        drain: Callable[[], None],
         abort: Callable[[Request], None],
     ) -> None:
         self._work = work
-        self._drain = drain
         self._abort = abort
         self._queue: deque[Request] = deque()
         self._task: asyncio.Task[None] | None = None
@@ -39,7 +37,6 @@ class Lane:
         try:
             while self._queue:
                 if await self._work(self._queue.popleft()):
-                    self._drain()
                     while self._queue:
                         self._abort(self._queue.popleft())
         finally:

@@ -181,11 +181,8 @@ class Router:
         if lane is None:
             for old in [k for k, v in self._lanes.items() if v.idle and k is not None]:
                 del self._lanes[old]
-            lane = self._lanes[key] = Lane(self._cell, self._drain, self._abort)
+            lane = self._lanes[key] = Lane(self._cell, self._abort)
         return lane
-
-    def _drain(self) -> None:
-        self._shell.drain()
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -201,6 +198,14 @@ class Router:
 
     async def _cell(self, request: Request) -> bool:
         """Run one execute_request; True when what is queued behind it has to be aborted."""
+        try:
+            return await self._run_cell(request)
+        except Exception as error:
+            log.exception("A cell could not be handled.")
+            self._refuse(request, error)  # whatever it is, the client must not wait for ever
+            return True
+
+    async def _run_cell(self, request: Request) -> bool:
         main = request.channel == "shell" and request.message.subshell_id is None
         try:
             content = request.message.content()
@@ -215,6 +220,8 @@ class Router:
             await self._ready(request, main)
             await step.accept()
         except (RepriseError, Malformed) as error:
+            if stop_on_error:
+                self._shell.drain()
             self._refuse(request, error)
             return bool(stop_on_error)
         finally:
@@ -224,6 +231,8 @@ class Router:
         try:
             ended = await step.end()
         except RepriseError as error:
+            if stop_on_error:
+                self._shell.drain()
             self._refuse(request, error, busy=False)
             self._release_held()
             return bool(stop_on_error)
@@ -235,9 +244,13 @@ class Router:
             # that clients see a dead kernel; the next start resumes before this cell.
             self._on_terminated()
             return True
+        failed = bool(stop_on_error and ended.failed)
+        if failed:
+            # What a client sends after it has seen the error is not to be aborted.
+            self._shell.drain()
         self._tell(request, ended)
         self._release_held()
-        return bool(stop_on_error and ended.failed)
+        return failed
 
     def _accepted(self) -> None:
         """The main shell's cell is on its way (or refused): what came behind it may follow."""
