@@ -33,7 +33,8 @@ def file(path: str, **more: object) -> dict[str, object]:
 
 @pytest.mark.parametrize("openat2", [True, False], ids=["openat2", "step by step"])
 @pytest.mark.parametrize(
-    "path", ["../secret", "a/../../secret", "/etc/passwd", "out", "out/secret", "./out/secret", "a\0b"]
+    "path",
+    ["../secret", "a/../../secret", "/etc/passwd", "out", "out/secret", "./out/secret", "a\0b"],
 )
 def test_no_path_leads_out(
     root: Path, path: str, openat2: bool, monkeypatch: pytest.MonkeyPatch

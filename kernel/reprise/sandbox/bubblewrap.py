@@ -39,7 +39,8 @@ _UIDS = range(0x7000_0000, 0x7FFE_0000)
 class BubblewrapContainer:
     """A started bubblewrap: a `contract.Container`.
 
-    Its processes live in a PID namespace: when that one's init is gone, all are. `_init` is a
+    Its processes live in a PID namespace: when that one's init (the
+    guest) is gone, all are. `_init` is a
     pidfd of it, once bubblewrap has told its pid.
     """
 

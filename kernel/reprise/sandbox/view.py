@@ -140,7 +140,9 @@ def arguments(spec: SandboxSpec, stage: str | None, guest_python: str) -> View:
     view.add("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
     view.add("--unshare-net", "--unshare-cgroup-try", "--disable-userns")
     view.add("--uid", "1000", "--gid", "1000", "--hostname", "reprise", "--cap-drop", "ALL")
-    view.add("--die-with-parent", "--new-session", "--clearenv")
+    # The guest as init: the kernel drops every signal from inside the namespace to it, so cells
+    # can neither kill nor stop it, and there is no init of bubblewrap's to tamper with.
+    view.add("--die-with-parent", "--new-session", "--clearenv", "--as-pid-1")
     for name, value in environment(spec).items():
         view.add("--setenv", name, value)
     _system(view)
