@@ -1,0 +1,1 @@
+"""Real public notebooks, each run with and without kills; see run.py."""
