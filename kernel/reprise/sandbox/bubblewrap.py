@@ -166,6 +166,22 @@ class BubblewrapBackend:
             return []
         return [explain(done.stderr.decode("utf-8", "replace").strip())]
 
+    def enforcement(self) -> dict[str, str]:
+        """For each limit, how it is enforced on this machine (for `doctor`)."""
+        by_group = cgroup.possible()
+        watched = "for each process by RLIMIT_DATA, for all together by the guest's watch"
+        return {
+            "memory": f"by a control group and {watched}" if "memory" in by_group else watched,
+            "processes": "by a control group and RLIMIT_NPROC"
+            if "processes" in by_group
+            else "by RLIMIT_NPROC in the sandbox's own user namespace (Linux 5.14 or newer)",
+            "cpus": "by a control group"
+            if "cpus" in by_group
+            else "not enforced: this process may not make a control group with cpu",
+            "workspace": "by the size of its memory file system",
+            "open_files": "by RLIMIT_NOFILE",
+        }
+
     async def start(self, spec: SandboxSpec) -> BubblewrapContainer:
         program = find_bwrap()
         python = view.guest_interpreter(spec.kernel)

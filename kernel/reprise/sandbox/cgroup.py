@@ -91,6 +91,16 @@ def create(limits: Limits) -> Cgroup | None:
     return Cgroup(tuple(folders), frozenset(enforced), limits.memory)
 
 
+def possible() -> frozenset[str]:
+    """Names of the limits that a control group could hold here, found out by making one."""
+    group = create(Limits(memory=1 << 30, processes=64, cpus=1.0))
+    if group is None:
+        return frozenset()
+    for folder in group.folders:
+        folder.rmdir()
+    return group.enforced
+
+
 #: (cgroup version, file) → (value, the limit it enforces or "" for an optional companion).
 _Wanted = dict[tuple[int, str], tuple[str, str]]
 

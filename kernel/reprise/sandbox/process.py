@@ -120,6 +120,16 @@ class ProcessBackend:
             return ["The process backend needs Linux (it finds processes through /proc)."]
         return []
 
+    def enforcement(self) -> dict[str, str]:
+        """For each limit, how it is enforced on this machine (for `doctor`)."""
+        return {
+            "memory": "for each process by RLIMIT_DATA, for all together by the guest's watch",
+            "processes": "not enforced: it would count all of this user's processes",
+            "cpus": "not enforced",
+            "workspace": "not enforced: it is the notebook's own folder",
+            "open_files": "by RLIMIT_NOFILE",
+        }
+
     async def start(self, spec: SandboxSpec) -> ProcessContainer:
         workspace = spec.workspace or Path.cwd()
         if not workspace.is_dir():
