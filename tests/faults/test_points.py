@@ -21,8 +21,8 @@ ENDED = ("ended", "before-outcome", "before-outcome-commit")
 STORED = ("after-outcome-commit", "outcome-recorded", "before-told", "told")
 POINTS = (*NOT_STORED, *NOT_SENT, *RUNNING, *ENDED, *STORED)
 
-#: The cell that is running: it shows enough for a flush of its outputs in the middle.
-BODY = "for i in range(40):\n    print('at', i, flush=True)\n    time.sleep(0.01)\n"
+#: A cell that runs long enough for its outputs to be stored in the middle of it.
+LONG = "print('before', flush=True); time.sleep(0.3); print('after')"
 
 
 class Armed:
@@ -41,7 +41,7 @@ class Armed:
     def run_to(self, point: str) -> Sent:
         """Send a cell; return when the router has stopped itself at the point."""
         self.arm(point, "pause")
-        sent = self.history.send(BODY)
+        sent = self.history.send(LONG if point in RUNNING else f"print('{point}')")
         self.wait_until_stopped()
         return sent
 

@@ -130,6 +130,7 @@ class LiveSession:
         self._on_open = on_open
         self._on_sandbox = on_sandbox
         self._log: SessionLog | None = None
+        self._lease_lost: str | None = None
         self._database: Log | None = None
         self._environment: str | None = None
         self._sync: FolderSync | None = None
@@ -213,6 +214,8 @@ class LiveSession:
     @property
     def writer(self) -> SessionLog:
         if self._log is None:
+            if self._lease_lost is not None:
+                raise LeaseLost(self._lease_lost)
             raise DatabaseUnavailable(
                 "The session's log is not open, so nothing was run. Run the cell again."
             )
@@ -241,7 +244,7 @@ class LiveSession:
         except BaseException:
             await opened.close()  # or the next attempt would wait for a lease of our own
             raise
-        self._log = opened
+        self._log, self._lease_lost = opened, None
 
     async def _tell_of_changes(self, opened: SessionLog, now: EnvironmentSpec) -> None:
         """A session goes on under the environment of today; the user is told what changed."""
@@ -622,12 +625,11 @@ class LiveSession:
         await asyncio.sleep(RETRY_S)
 
     async def _recover(self) -> None:
-        writer = self.writer
         try:
-            await writer.recover()
-        except LeaseLost:
+            await self.writer.recover()
+        except LeaseLost as error:
             # Another process goes on with this session. What stands here is no longer its state.
-            self._log = None
+            self._log, self._lease_lost = None, str(error)
             self.live = False
             if self._link is not None:
                 await self._link.guest.kill()
