@@ -8,6 +8,7 @@ import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from reprise.sandbox.contract import Limits
@@ -78,6 +79,7 @@ def create(limits: Limits) -> Cgroup | None:
     enforced: set[str] = set()
     wanted = _wanted(limits)
     for parent, version in _parents().items():
+        _sweep(parent)
         if version == 2:
             files = {key: value for key, value in wanted.items() if key[0] == 2}
         else:
@@ -170,6 +172,20 @@ def _parents() -> Mapping[Path, int]:
                 if own.is_dir():
                     found[own] = 1
     return found
+
+
+def _sweep(parent: Path) -> None:
+    """Remove groups that a killed process of ours left, here and in the groups beside.
+
+    Only empty ones can be removed (rmdir), and only those whose maker is dead are tried: a
+    living one may be about to fill it.
+    """
+    for pattern in ("reprise-*", "../*/reprise-*"):
+        for folder in islice(parent.glob(pattern), 1000):
+            maker = folder.name.split("-")[1]
+            if maker.isdigit() and not Path("/proc", maker).exists():
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
 
 
 def _v2_root() -> Path:

@@ -46,7 +46,7 @@ class Child:
     ) -> Child:
         """Start it in a session of its own, stdin and stdout on /dev/null. Raises OSError."""
         return cls(
-            subprocess.Popen(  # noqa: S603
+            subprocess.Popen(
                 [os.fspath(part) for part in argv],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
