@@ -33,8 +33,9 @@ def _fingerprint(names):
 
     def function(value):
         code = value.__code__
-        parts = [code.co_code.hex(), repr([c for c in code.co_consts if not hasattr(c, "co_code")])]
-        return ["function", value.__qualname__, *parts, walk(value.__defaults__)]
+        consts = [const for const in code.co_consts if not hasattr(const, "co_code")]
+        parts = [code.co_code.hex(), walk(consts), walk(value.__defaults__)]
+        return ["function", value.__qualname__, *parts]
 
     def instance(value, kind):
         inside = getattr(value, "__dict__", None)
