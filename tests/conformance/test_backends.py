@@ -248,6 +248,13 @@ async def test_the_language_kernels_death_is_told_with_its_reason(
         await cells.guest.call("ping")
 
 
+async def test_a_call_made_before_the_language_kernel_is_ready_is_answered(
+    name: str, start_cells: StartCells
+) -> None:
+    cells = await start_cells(name, ready=False)
+    await asyncio.wait_for(cells.guest.call("ping"), PATIENCE)
+
+
 async def test_a_kernel_that_cannot_start_says_why(name: str, start_cells: StartCells) -> None:
     broken = dataclasses.replace(
         ipykernel(), argv=(ipykernel().argv[0], "-c", "raise SystemExit('no such thing')")

@@ -11,7 +11,7 @@ from reprise.guest.language import LanguageKernel
 from reprise.guest.prctl import set_child_subreaper, set_dumpable
 from reprise.guest.settings import Settings
 from reprise.guest.stream import Stream, StreamClosed
-from reprise.sandbox.frames import PROTOCOL, Channel
+from reprise.sandbox.frames import PROTOCOL, Channel, Frame
 
 
 def main(argv: list[str]) -> int:
@@ -27,27 +27,31 @@ def main(argv: list[str]) -> int:
     stream = Stream(sock)
     stream.send(Channel.HELLO, [str(PROTOCOL).encode(), b""])
     try:
-        settings = _hear_settings(stream, sock)
+        settings, early = _hear_settings(stream, sock)
         language = LanguageKernel(settings)
         language.start()
         # From here on the language kernel starts beside us, so loading is free of charge.
         site.main()
         from reprise.guest.serve import serve  # noqa: PLC0415
 
-        serve(stream, settings, language)
+        serve(stream, settings, language, early)
     except StreamClosed:
         pass
     return 0
 
 
-def _hear_settings(stream: Stream, sock: socket.socket) -> Settings:
+def _hear_settings(stream: Stream, sock: socket.socket) -> tuple[Settings, list[Frame]]:
+    """The settings, and the frames that came in the same breath."""
     while True:
         sock.setblocking(True)
         first = sock.recv(1, socket.MSG_PEEK)
         sock.setblocking(False)
         if not first:
             raise StreamClosed("the host left before it said anything")
-        for frame in stream.receive():
-            if frame.channel is not Channel.HELLO or frame.parts[0] != str(PROTOCOL).encode():
-                raise StreamClosed("the host does not speak this protocol")
-            return Settings.parse(frame.parts[1])
+        frames = stream.receive()
+        if not frames:
+            continue
+        hello, *early = frames
+        if hello.channel is not Channel.HELLO or hello.parts[0] != str(PROTOCOL).encode():
+            raise StreamClosed("the host does not speak this protocol")
+        return Settings.parse(hello.parts[1]), early

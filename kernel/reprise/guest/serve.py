@@ -132,7 +132,7 @@ class Service:
                         stream.flush()
                     if event & ~zmq.POLLOUT:
                         for frame in stream.receive():
-                            self._serve(frame)
+                            self.take(frame)
                 elif source == self._language.output:
                     self._read_tail()
                 elif source == self._woken.fileno():
@@ -164,7 +164,8 @@ class Service:
         elif self._settings.memory and time.monotonic() >= self._next_watch:
             self._watch_memory()
 
-    def _serve(self, frame: Frame) -> None:
+    def take(self, frame: Frame) -> None:
+        """Do what one frame of the host asks."""
         channel = frame.channel
         if channel in _MESSAGES:
             pending = self._pending[channel]
@@ -396,10 +397,18 @@ class Service:
             return False
 
 
-def serve(stream: Stream, settings: Settings, language: LanguageKernel) -> None:
-    """Serve until the host goes away, then end everything below us."""
+def serve(
+    stream: Stream, settings: Settings, language: LanguageKernel, early: Sequence[Frame] = ()
+) -> None:
+    """Serve until the host goes away, then end everything below us.
+
+    early: frames that came before there was a service.
+    """
     try:
-        Service(stream, settings, language).run()
+        service = Service(stream, settings, language)
+        for frame in early:
+            service.take(frame)
+        service.run()
     finally:
         language.forget()
         end_tree(settings.isolated)

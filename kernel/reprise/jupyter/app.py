@@ -155,14 +155,7 @@ class KernelProcess:
 
     def _listen_to_signals(self, router: Router) -> None:
         loop = asyncio.get_running_loop()
-        tasks: set[asyncio.Task[None]] = set()
-
-        def interrupt() -> None:
-            task = loop.create_task(router.interrupt())
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-
-        loop.add_signal_handler(signal.SIGINT, interrupt)
+        loop.add_signal_handler(signal.SIGINT, router.interrupt)
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._stop.set)
 

@@ -24,7 +24,7 @@ from reprise.replay.link import KernelLink
 from reprise.sandbox.backends import backend
 from reprise.sandbox.connection import Guest
 from reprise.sandbox.contract import Backend, LanguageKernel, SandboxSpec
-from reprise.sandbox.environment import sandbox_spec
+from reprise.sandbox.environment import FIXED_VARIABLES, sandbox_spec
 from reprise.sandbox.named import NamedEnvironment, load
 
 log = logging.getLogger("reprise")
@@ -125,8 +125,9 @@ async def _begin(
 
 def _own_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Without isolation a cell sees what ipykernel's would, but not our settings (a DSN!)."""
-    return {
+    own = {
         name: value
         for name, value in environ.items()
         if not name.startswith("REPRISE_") and name not in _ROUTERS_OWN
     }
+    return {**FIXED_VARIABLES, **own}

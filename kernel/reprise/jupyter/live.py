@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import time
 from collections.abc import Callable
@@ -27,6 +28,8 @@ from reprise.replay.message import Message, make, request_payload
 from reprise.replay.recorder import OutputRecorder
 from reprise.sandbox.contract import DeathCause, Limits
 from reprise.sandbox.frames import Channel
+
+log = logging.getLogger("reprise")
 
 #: Seconds between two commits of what a running step has shown.
 FLUSH_S = 0.2
@@ -91,12 +94,16 @@ class LiveStep:
     _timer: asyncio.TimerHandle | None = None
     _flushing: asyncio.Task[None] | None = None
     _sends: int = 1
+    _interrupt_waits: bool = False
+    _interrupting: asyncio.Task[None] | None = None
 
     # the audience of the run (replay.link.Audience) ------------------------------------------
 
     def show(self, message: Message, topic: bytes) -> None:
         if message.msg_type == "execute_input":
             self.input_shown = message
+            if self._interrupt_waits:
+                self._interrupt_now()
         self.publish(self._numbered(message), topic)
         run = self.run
         if run is not None and run.recorder.pending_bytes > FLUSH_BYTES:
@@ -115,6 +122,33 @@ class LiveStep:
                 content["execution_count"] += offset
                 return message.with_content(content)
         return message
+
+    def interrupt(self) -> None:
+        """Interrupt the step; as soon as it has begun, if the kernel has not got to it yet.
+
+        A SIGINT that comes before the language kernel runs the cell is lost (it ignores them
+        between requests), and the cell would run on although somebody stopped it.
+        """
+        self.interrupted = True
+        silent = bool(self.request.message.content().get("silent"))
+        if self.input_shown is not None or silent or self._interrupt_waits:
+            self._interrupt_now()
+        else:
+            self._interrupt_waits = True
+
+    def _interrupt_now(self) -> None:
+        self._interrupt_waits = False
+        if self.link is not None and self._interrupting is None:
+            task = asyncio.get_running_loop().create_task(self._send_interrupt(self.link))
+            self._interrupting = task
+
+    async def _send_interrupt(self, link: KernelLink) -> None:
+        try:
+            await link.guest.call("interrupt")
+        except RepriseError as error:
+            log.warning("The interrupt did not arrive: %s", error)
+        finally:
+            self._interrupting = None
 
     # its life --------------------------------------------------------------------------------
 

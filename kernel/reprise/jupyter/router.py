@@ -91,6 +91,7 @@ class Router:
         self._running: dict[LiveStep, None] = {}
         self._main: LiveStep | None = None
         self._accepting: Request | None = None
+        self._next: LiveStep | None = None
         self._replaying = False
         self._behind: list[Request] = []
         self._held: list[tuple[Request, Message]] = []
@@ -215,7 +216,7 @@ class Router:
         stop_on_error = not content.get("silent") and content.get("stop_on_error", True)
         step = self._live_step(request, "cell", main)
         if main:
-            self._accepting = request
+            self._accepting, self._next = request, step
         try:
             await self._ready(request, main)
             await step.accept()
@@ -254,7 +255,7 @@ class Router:
 
     def _accepted(self) -> None:
         """The main shell's cell is on its way (or refused): what came behind it may follow."""
-        self._accepting = None
+        self._accepting = self._next = None
         behind, self._behind = self._behind, []
         for request in behind:
             self._pass(request)
@@ -317,6 +318,8 @@ class Router:
 
     def _begin_step(self, step: LiveStep, main: bool) -> None:
         self._running[step] = None
+        if step.interrupted:
+            step.interrupt()
         self._quiet.clear()
         if main:
             self._main = step
@@ -579,23 +582,21 @@ class Router:
 
     async def _interrupt_request(self, request: Request) -> None:
         self._status(request, "busy")
-        await self.interrupt()
+        self.interrupt()
         self._reply(request, {"status": "ok"})
         self._status(request, "idle")
 
-    async def interrupt(self) -> None:
+    def interrupt(self) -> None:
         """Interrupt what runs, or the resume; harmless when nothing runs."""
         session = self.session
         running = [step for step in self._running if step.kind == "cell"]
         for step in running:
-            step.interrupted = True
-        if running:
-            try:
-                await session.link.guest.call("interrupt")
-            except RepriseError as error:
-                log.warning("The interrupt did not arrive: %s", error)
-        elif session.resuming:
+            step.interrupt()
+        if not running and session.resuming:
             session.cancel_resume()
+        elif self._next is not None and self._next not in self._running:
+            # It is being committed: it is interrupted as soon as it runs.
+            self._next.interrupted = True
 
     async def _shutdown(self, request: Request) -> None:
         if self._shutting_down:
@@ -629,7 +630,7 @@ class Router:
         self.session.cancel_resume()
         if not self._running:
             return
-        await self.interrupt()
+        self.interrupt()
         try:
             async with asyncio.timeout(STOP_S):
                 await self._quiet.wait()

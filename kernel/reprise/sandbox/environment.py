@@ -46,6 +46,9 @@ __all__ = [
 #: IPYKERNEL_CELL_NAME: nbclient sets it, so that tracebacks name cells the same in each run.
 RECORDED_VARIABLES = frozenset({"LANG", "LANGUAGE", "TZ", "PYTHONHASHSEED", "IPYKERNEL_CELL_NAME"})
 RECORDED_PREFIX = "LC_"
+#: Without a fixed seed a set of strings is ordered anew in each process, so a replay would print
+#: and compute other things; nothing in a sandbox needs protection from collisions it makes itself.
+FIXED_VARIABLES = {"PYTHONHASHSEED": "0"}
 #: Host variables about the terminal: they go in, but another window is no other environment.
 TERMINAL_VARIABLES = frozenset({"TERM", "COLUMNS", "LINES", "COLORTERM", "NO_COLOR"})
 
@@ -130,7 +133,7 @@ def recorded_variables(named: NamedEnvironment, environ: Mapping[str, str]) -> d
         for name, value in environ.items()
         if name in RECORDED_VARIABLES or name.startswith(RECORDED_PREFIX)
     }
-    return {**host, **named.variables}
+    return {**FIXED_VARIABLES, **host, **named.variables}
 
 
 def sandbox_spec(
