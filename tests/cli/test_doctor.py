@@ -16,12 +16,16 @@ from tests.fixtures.commands import Reprise
 
 
 def examined(reprise: Reprise, expect: int, **env: str) -> dict[str, dict[str, Any]]:
-    """Parts by the first word of their name."""
+    """Parts by the first word of their name (of the limits, by the last)."""
     shown = reprise("doctor", "--json", **env)
     assert shown.returncode == expect, shown.stdout + shown.stderr
     told = json.loads(shown.stdout)
     assert told["works"] is (expect == 0)
-    return {part["name"].split(" ")[0]: part for part in told["parts"]}
+    return by_name(told["parts"])
+
+
+def by_name(parts: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {part["name"].removeprefix("limit of ").split(" ")[0]: part for part in parts}
 
 
 def test_a_machine_that_has_all_is_said_to_work(reprise: Reprise) -> None:
@@ -31,14 +35,17 @@ def test_a_machine_that_has_all_is_said_to_work(reprise: Reprise) -> None:
     assert "PostgreSQL" in parts["database"]["says"]
     assert parts["disk"]["state"] in {"ok", "limited"}
     assert "ms" in parts["disk"]["says"]
-    assert all(part["mend"] for part in parts.values() if part["state"] != "ok")
+    assert {"memory", "processes", "open_files"} <= set(parts)
+    assert "RLIMIT" in parts["memory"]["says"]
+    unmended = {name for name, part in parts.items() if part["state"] != "ok" and not part["mend"]}
+    assert unmended - {"memory", "processes", "cpus", "workspace"} == set()
 
 
 def test_people_are_told_the_same_as_programs(reprise: Reprise) -> None:
     shown = reprise("doctor")
     assert shown.returncode == 0
-    for name in examined(reprise, 0):
-        assert f"  {name}" in shown.stdout
+    for part in examined(reprise, 0).values():
+        assert f"  {part['name']}: " in shown.stdout
     assert shown.stdout.splitlines()[-1] == "Notebooks can run here."
 
 
@@ -115,8 +122,7 @@ def inside(reprise: Reprise, wrapper: list[str], env: Mapping[str, str]) -> dict
         timeout=120,
     )
     assert shown.stdout, shown.stderr
-    parts = {part["name"].split(" ")[0]: part for part in json.loads(shown.stdout)["parts"]}
-    return {"rc": shown.returncode, **parts}
+    return {"rc": shown.returncode, **by_name(json.loads(shown.stdout)["parts"])}
 
 
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="SKIPPED: no unshare (util-linux)")

@@ -13,7 +13,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -226,7 +226,7 @@ async def _sandbox() -> list[Part]:
             )
         ]
     parts = [await _started(chosen)]
-    enforcement = getattr(chosen, "enforcement", None)
+    enforcement = getattr(chosen, "enforcement", None)  # backends of others need not have it
     if enforcement is not None and parts[0].state != "missing":
         parts += _limits(enforcement())
     return parts
@@ -269,8 +269,18 @@ class _Deaf:
     def died(self, cause: DeathCause) -> None: ...
 
 
-def _limits(enforced: object) -> Iterator[Part]:
-    yield Part("limits", "ok", str(enforced))
+def _limits(enforced: Mapping[str, str]) -> Iterator[Part]:
+    """How each limit is held here. One that is not is a limit of this machine, not of a cell."""
+    for name, how in enforced.items():
+        missing = how.startswith("not enforced")
+        yield Part(
+            f"limit of {name}",
+            "limited" if missing else "ok",
+            how,
+            "Run Reprise where it may make control groups (a systemd user session, or as root)."
+            if missing and "control group" in how
+            else "",
+        )
 
 
 def _kernelspec() -> Part:

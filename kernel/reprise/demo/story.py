@@ -15,6 +15,7 @@ from typing import Protocol
 from jupyter_client.kernelspec import KernelSpecManager
 
 from reprise.demo.kernel import CellRun, DemoKernel
+from reprise.errors import UnavailableError
 from reprise.settings import SESSION
 
 #: In the middle of this cell the sandbox is killed: it runs for a second or two.
@@ -185,6 +186,11 @@ class Story:
         run = kernel.run(cell.code, cell.id)
         self._runs[cell.id] = run
         self._narrator.cell(cell, run, len(self._cells), remark)
+        if run.status != "ok" and cell.number == 1:
+            raise UnavailableError(
+                f"The kernel does not run cells here. It says: {run.error} "
+                "`reprise doctor` says what this machine lacks."
+            )
 
     def _kill_sandbox_in(self, kernel: DemoKernel, cell: Cell) -> None:
         killed: list[int] = []

@@ -124,13 +124,20 @@ def _reachable_binaries(binaries: Binaries) -> Binaries:
     if _reachable(binaries.folder):
         return binaries
     install = binaries.folder.parent
+    package = install.parent
     made = (install / "bin" / "postgres").stat()
-    copy = _CACHE / f"postgresql-{binaries.major}-{made.st_size:x}-{int(made.st_mtime):x}"
+    copy = _CACHE / f"postgresql-{binaries.major}-{made.st_size:x}-{int(made.st_mtime):x}-whole"
+    inside = Path(package.name) / install.name
     if not copy.exists():
         _CACHE.mkdir(mode=0o755, parents=True, exist_ok=True)
         _CACHE.chmod(0o755)
         partial = _CACHE / f".{copy.name}.{os.getpid()}"
-        shutil.copytree(install, partial, ignore=shutil.ignore_patterns("include", "*.a"))
+        unneeded = shutil.ignore_patterns("include", "*.a")
+        shutil.copytree(install, partial / inside, ignore=unneeded)
+        # A wheel's libraries lie beside the package (auditwheel), found by paths relative to it.
+        libraries = package.with_name(f"{package.name}.libs")
+        if libraries.is_dir():
+            shutil.copytree(libraries, partial / libraries.name)
         for parent, folders, names in os.walk(partial):
             Path(parent).chmod(0o755)
             for name in names:
@@ -144,4 +151,4 @@ def _reachable_binaries(binaries: Binaries) -> Binaries:
             shutil.rmtree(partial)  # another starter was faster
             if not copy.exists():
                 raise
-    return Binaries(copy / "bin", binaries.major)
+    return Binaries(copy / inside / "bin", binaries.major)
