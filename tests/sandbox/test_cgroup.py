@@ -37,7 +37,9 @@ def test_a_killed_makers_groups_are_swept_by_the_next() -> None:
         "print(*cgroup.create(Limits(processes=10)).folders, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
-    left = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split()
+    left = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True
+    ).stdout.split()
     assert left
     assert all(map(os.path.exists, left))
     cgroup.possible()

@@ -5,28 +5,28 @@ and kills it. Everything else (the language kernel, files, limits) is asked of t
 that stream (`connection.Guest`), so all backends behave alike; tests/conformance holds every
 backend to this page.
 
-Channels on the stream (`frames.Channel`):
+Channels on the stream (`frames.Channel`), each with its parts:
 
-| channel        | parts                                                                       |
-|----------------|-----------------------------------------------------------------------------|
-| SHELL, CONTROL, STDIN | client, header, parent_header, metadata, content, *buffers (no signature) |
-| IOPUB          | topic, header, parent_header, metadata, content, *buffers (guest → host)     |
-| CALL           | id (4 bytes), JSON {"name", …arguments}, *data (host → guest)                |
-| ANSWER         | id (4 bytes), JSON {"ok": true, …} or {"ok": false, "error", "kind"}, *data  |
-| EVENT          | JSON {"event", …} (guest → host)                                            |
+    SHELL, CONTROL, STDIN   client, header, parent_header, metadata, content, *buffers
+                            (no signature: the guest signs with a key of its own)
+    IOPUB                   topic, header, parent_header, metadata, content, *buffers
+    CALL                    id (4 bytes), JSON {"name", …arguments}, *data (host → guest)
+    ANSWER                  id (4 bytes), JSON {"ok": true, …} or {"ok": false, "error", "kind"},
+                            *data
+    EVENT                   JSON {"event", …} (guest → host)
 
-Calls:
+Calls, arguments → answer:
 
-| name           | arguments → answer                                                          |
-|----------------|-----------------------------------------------------------------------------|
-| ping           | {} → {}                                                                     |
-| interrupt      | {} → {}: SIGINT to the language kernel's group, or an interrupt_request      |
-| restart_kernel | {} → {kernel_info}: ends the interpreter and all its children, files stay    |
-| put            | {entries: [{path, type: file|dir|link, mode, target?, append?}]}, data: one a file → {} |
-| remove         | {paths} → {}                                                                |
-| get            | {path, offset, length} → {size, mode, type}, data                            |
-| tree           | {hashes: bool, limit, after?} → {entries: [{path, type, mode, size, mtime_ns, sha256?, target?}], more: bool} |
-| usage          | {} → {memory, processes, workspace}: bytes, count, bytes                     |
+    ping            {} → {}
+    interrupt       {} → {}: SIGINT to the language kernel's group, or an interrupt_request
+    restart_kernel  {} → {kernel_info}: ends the interpreter and all its children; files stay
+    put             {entries: [{path, type: file|dir|link, mode, target?, append?}]}, with one
+                    data part a file → {}
+    remove          {paths} → {}
+    get             {path, offset, length} → {size, mode, type}, data
+    tree            {hashes: bool, limit, after?} → {entries: [{path, type, mode, size, mtime_ns,
+                    sha256?, target?}], more: bool}
+    usage           {} → {memory, processes, workspace}: bytes, count, bytes
 
 Paths are relative to the workspace, separated by "/", names decoded with surrogateescape.
 The guest resolves them beneath the workspace (openat2 RESOLVE_BENEATH where the kernel has it).
