@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from reprise.errors import UsageError
 from reprise.jupyter.arguments import split_arguments
+from reprise.jupyter.begin import Options, parse
 
 
 @pytest.mark.parametrize(
@@ -30,3 +34,14 @@ def test_without_isolation_the_kernel_gets_all() -> None:
         ("--profile-dir", "/h/p"),
         (),
     )
+
+
+def test_our_options_are_taken_out_and_the_rest_goes_inside() -> None:
+    options = parse(["--debug", "-f", "k.json", "--kernel=bash", "--x", "1"])
+    assert options == Options(Path("k.json"), "bash", ("--debug", "--x", "1"))
+
+
+@pytest.mark.parametrize("argv", [[], ["-f"], ["--kernel", "bash"], ["-f", "k.json", "--kernel"]])
+def test_a_command_line_that_cannot_work_says_how_it_should_be(argv: list[str]) -> None:
+    with pytest.raises(UsageError, match="Usage: python -m reprise"):
+        parse(argv)

@@ -332,7 +332,7 @@ def test_a_sidecar_is_found_by_its_connection_file_only(tmp_path: Path) -> None:
     # Jupyter takes for a connection file what matches these there.
     for pattern in ("kernel*.json", f"*{KERNEL}*"):
         # As jupyter_client looks: glob.glob, unlike Path.glob, leaves dot files out.
-        assert glob.glob(str(tmp_path / pattern)) == [str(connection)]  # noqa: PTH207
+        assert glob.glob(str(tmp_path / pattern)) == [str(connection)]
     assert len(list(tmp_path.iterdir())) == 2
     remove_sidecar(connection)
     remove_sidecar(connection)

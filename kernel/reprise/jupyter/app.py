@@ -8,10 +8,12 @@ import logging
 import os
 import platform
 import signal
+import sys
 import time
 import uuid
 from pathlib import Path
 
+from reprise.errors import SandboxError
 from reprise.jupyter.attach import (
     Attachment,
     attachment,
@@ -31,6 +33,8 @@ from reprise.log.model import Json
 from reprise.log.postgres import Log
 from reprise.log.store import Notice, SessionLog
 from reprise.replay.engine import LiveSession, SessionPlan, now_us
+from reprise.replay.link import KernelLink
+from reprise.sandbox.connection import Guest
 from reprise.sandbox.environment import environment_spec
 from reprise.workspace.folder import HostFolder
 
@@ -46,7 +50,7 @@ class KernelProcess:
     def __init__(self, beginning: Beginning) -> None:
         self._beginning = beginning
         self._environ = beginning.environ
-        self._info = read_connection_file(beginning.connection_file)
+        self._info = read_connection_file(beginning.options.connection_file)
         self._attachment: Attachment = attachment(self._info.path, self._environ)
         self._stop = asyncio.Event()
         #: why the notebook's identity was not followed, for the session's notices
@@ -57,6 +61,16 @@ class KernelProcess:
     async def run(self, parent: int) -> None:
         """Serve until a shutdown, a signal, or the end of `parent` (a process id)."""
         begun = self._beginning
+        logging.basicConfig(
+            level=self._environ.get("REPRISE_LOG_LEVEL", "WARNING").upper(),
+            format="[reprise] %(levelname)s %(message)s",
+            stream=sys.stderr,
+        )
+        if begun.left_out:
+            log.warning(
+                "Left out, since a sandbox has no folder of the host's: %s",
+                " ".join(begun.left_out),
+            )
         chosen, spec = begun.backend, begun.spec
         new_file = not self._info.path.exists()
         sockets = Sockets(self._info)
@@ -85,7 +99,7 @@ class KernelProcess:
             self._holder(),
             self._opened,
             self._sandbox_started,
-            begun.link,
+            self._first_link(),
         )
         session.launch()
         router.serve(session)
@@ -106,11 +120,21 @@ class KernelProcess:
             sockets.remove_files()
             remove_sidecar(self._info.path)
 
+    def _first_link(self) -> KernelLink | None:
+        """The link to the sandbox that was started before this module was imported."""
+        container = self._beginning.container
+        if isinstance(container, SandboxError):
+            log.error("%s", container)
+            return None
+        link = KernelLink()
+        link.attach(Guest.of(container, self._beginning.spec, link))
+        return link
+
     def _folder(self) -> HostFolder:
         """The notebook's folder; mounted data inside it is not uploaded as well."""
         notebook = self._attachment.notebook
         return HostFolder(
-            self._beginning.folder,
+            Path.cwd(),
             notebook=None if notebook is None else Path(notebook),
             exclude=[mount.source for mount in self._beginning.environment.mounts],
         )
@@ -118,7 +142,7 @@ class KernelProcess:
     async def _open_log(self) -> tuple[Log, uuid.UUID]:
         opened = await Log.connect(progress=lambda text: log.info("%s", text))
         session, _ = await resolve(
-            opened, self._attachment, kernel=self._beginning.kernel, tell=self._words.append
+            opened, self._attachment, kernel=self._beginning.options.kernel, tell=self._words.append
         )
         return opened, session
 

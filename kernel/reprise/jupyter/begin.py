@@ -7,9 +7,7 @@ router, Postgres and the replay follow while the language kernel starts on anoth
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,110 +15,109 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reprise import settings
-from reprise.errors import RepriseError, SandboxError
+from reprise.errors import RepriseError, SandboxError, UsageError
 from reprise.jupyter.arguments import split_arguments
 from reprise.jupyter.kernelspec import NATIVE, language_kernel
-from reprise.replay.link import KernelLink
 from reprise.sandbox.backends import backend
-from reprise.sandbox.connection import Guest
-from reprise.sandbox.contract import Backend, LanguageKernel, SandboxSpec
+from reprise.sandbox.connection import launch
+from reprise.sandbox.contract import Backend, Container, LanguageKernel, SandboxSpec
 from reprise.sandbox.environment import FIXED_VARIABLES, sandbox_spec
 from reprise.sandbox.named import NamedEnvironment, load
 
-log = logging.getLogger("reprise")
-
 #: Meant for the router alone, where the language kernel otherwise gets the whole environment.
 _ROUTERS_OWN = ("JPY_PARENT_PID", "JPY_INTERRUPT_EVENT")
+
+
+USAGE = "Usage: python -m reprise.jupyter -f CONNECTION_FILE [--kernel NAME]; Jupyter starts it."
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command line. `arguments` go to the language kernel."""
+
+    connection_file: Path
+    kernel: str
+    arguments: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Beginning:
     """What a kernel process knows before its router exists.
 
-    link: to the first sandbox, already starting; None when it could not be started (the first
-      cell tries again and tells why).
+    container: the first sandbox, already starting, or why it could not be started (the first
+      cell tries again and tells).
+    left_out: arguments that the language kernel does not get.
     """
 
-    connection_file: Path
-    kernel: str
+    options: Options
     environ: Mapping[str, str]
     backend: Backend
     environment: NamedEnvironment
     language: LanguageKernel
     spec: SandboxSpec
-    folder: Path
-    link: KernelLink | None
+    container: Container | SandboxError
+    left_out: tuple[str, ...] = ()
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run a kernel process to its end; returns its exit code."""
-    logging.basicConfig(
-        level=os.environ.get("REPRISE_LOG_LEVEL", "WARNING").upper(),
-        format="[reprise] %(levelname)s %(message)s",
-        stream=sys.stderr,
-    )
-    options, extra = _parse(sys.argv[1:] if argv is None else argv)
     try:
-        asyncio.run(_run(options, extra, os.environ))
+        options = parse(sys.argv[1:] if argv is None else argv)
+        asyncio.run(_run(options, os.environ))
     except RepriseError as error:
-        log.critical("%s", error)
+        print(f"[reprise] {error}", file=sys.stderr)  # noqa: T201
         return error.exit_code
     return 0
 
 
-def _parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    parser = argparse.ArgumentParser(
-        prog="python -m reprise.jupyter", description="The Reprise kernel; Jupyter starts it."
-    )
-    parser.add_argument("-f", "--f", dest="connection_file", required=True, type=Path)
-    parser.add_argument("--kernel", default=NATIVE, help="the language kernel's kernelspec")
-    # What front ends append (nbclient: --HistoryManager.hist_file=…) is for the language kernel.
-    return parser.parse_known_args(argv)
+def parse(argv: Sequence[str]) -> Options:
+    """Our two options; the rest is for the language kernel (nbclient: --HistoryManager.…=…).
+
+    By hand, since importing argparse is a twentieth of a kernel's start. Raises UsageError.
+    """
+    connection_file: str | None = None
+    kernel = NATIVE
+    rest: list[str] = []
+    words = iter(argv)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name not in ("-f", "--f", "--kernel"):
+            rest.append(word)
+            continue
+        found = value if equals else next(words, None)
+        if not found:
+            raise UsageError(f"{name} needs a value. {USAGE}")
+        if name == "--kernel":
+            kernel = found
+        else:
+            connection_file = found
+    if connection_file is None:
+        raise UsageError(f"No connection file was given. {USAGE}")
+    return Options(Path(connection_file), kernel, tuple(rest))
 
 
-async def _run(
-    options: argparse.Namespace, arguments: Sequence[str], environ: Mapping[str, str]
-) -> None:
+async def _run(options: Options, environ: Mapping[str, str]) -> None:
     parent = os.getppid()
-    beginning = await _begin(options, arguments, environ)
-    # Deliberately late (see the module's docstring): nothing needs the router before now.
-    from reprise.jupyter.app import KernelProcess  # noqa: PLC0415
-
-    await KernelProcess(beginning).run(parent)
-
-
-async def _begin(
-    options: argparse.Namespace, arguments: Sequence[str], environ: Mapping[str, str]
-) -> Beginning:
     chosen = backend(environ.get(settings.BACKEND))
     environment = load(environ=environ)
     language = language_kernel(options.kernel, environ)
-    kept, left_out = split_arguments(arguments, isolated=chosen.isolated)
-    if left_out:
-        log.warning("Left out, since a sandbox has no folder of the host's: %s", " ".join(left_out))
+    kept, left_out = split_arguments(options.arguments, isolated=chosen.isolated)
     language = replace(language, argv=(*language.argv, *kept))
-    folder = Path.cwd()
-    spec = sandbox_spec(environment, language, folder, environ)
+    spec = sandbox_spec(environment, language, Path.cwd(), environ)
     if not chosen.isolated:
         spec = replace(spec, variables=_own_variables(environ))
-    link = KernelLink()
+    container: Container | SandboxError
     try:
-        link.attach(await Guest.start(chosen, spec, link))
-        first: KernelLink | None = link
+        container = await launch(chosen, spec)
     except SandboxError as error:
-        log.error("%s", error)
-        first = None
-    return Beginning(
-        options.connection_file,
-        options.kernel,
-        environ,
-        chosen,
-        environment,
-        language,
-        spec,
-        folder,
-        first,
+        container = error
+    # Deliberately late (see the module's docstring): nothing needs the router before now.
+    from reprise.jupyter.app import KernelProcess  # noqa: PLC0415
+
+    beginning = Beginning(
+        options, environ, chosen, environment, language, spec, container, left_out
     )
+    await KernelProcess(beginning).run(parent)
 
 
 def _own_variables(environ: Mapping[str, str]) -> dict[str, str]:

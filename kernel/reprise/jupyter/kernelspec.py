@@ -1,6 +1,7 @@
 """Kernelspecs: ours for Jupyter, wrappers around other kernels, and what runs inside for each.
 
-Reads kernelspecs with `jupyter_core` alone: a kernel's start must not pay for `jupyter_client`.
+Reads kernelspecs with `jupyter_core` alone, and imports even that only when a kernelspec is read:
+a kernel's start must not pay for it.
 """
 
 from __future__ import annotations
@@ -13,10 +14,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from string import Template
 from typing import Final, Literal
-
-from jupyter_core.paths import jupyter_data_dir, jupyter_path
 
 from reprise.errors import UnavailableError, UsageError
 from reprise.jupyter.prefixes import installation_prefixes, own_prefixes
@@ -50,6 +48,9 @@ class Wrapped:
 def find_all() -> dict[str, Path]:
     """The folders of all installed kernelspecs by name, searched as Jupyter does."""
     found: dict[str, Path] = {}
+    # Imported here: the start of the usual kernel, which asks for no kernelspec, need not pay.
+    from jupyter_core.paths import jupyter_path  # noqa: PLC0415
+
     for folder in (*jupyter_path("kernels"), str(Path.home() / ".ipython" / "kernels")):
         try:
             inside = sorted(Path(folder).iterdir())
@@ -223,6 +224,8 @@ def _kernels_dir(user: bool, prefix: Path | None) -> Path:
     if user and prefix is not None:
         raise UsageError("Choose either this user's folder or a prefix, not both.")
     if user:
+        from jupyter_core.paths import jupyter_data_dir  # noqa: PLC0415
+
         return Path(jupyter_data_dir()) / "kernels"
     return (prefix or Path(sys.prefix)).absolute() / "share" / "jupyter" / "kernels"
 
@@ -286,6 +289,8 @@ def _env(spec: Mapping[str, Json], environ: Mapping[str, str]) -> dict[str, str]
     env = spec.get("env")
     if not isinstance(env, dict):
         return {}
+    from string import Template  # noqa: PLC0415
+
     return {str(key): Template(str(value)).safe_substitute(environ) for key, value in env.items()}
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
 
 from reprise.errors import UsageError
 from reprise.sandbox.bubblewrap import BubblewrapBackend
 from reprise.sandbox.contract import Backend
 from reprise.sandbox.process import ProcessBackend
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 #: Entry point group for backends of other distributions: name → class without arguments.
 GROUP = "reprise.backends"
@@ -21,9 +24,16 @@ _BUILT_IN: dict[str, type[BubblewrapBackend] | type[ProcessBackend]] = {
 }
 
 
+def _entry_points() -> EntryPoints:
+    # Imported only when asked: a kernel's start with a built-in backend need not pay for it.
+    from importlib.metadata import entry_points  # noqa: PLC0415
+
+    return entry_points(group=GROUP)
+
+
 def known() -> list[str]:
     """The names `backend` takes."""
-    return sorted({*_BUILT_IN, *(entry.name for entry in entry_points(group=GROUP))})
+    return sorted({*_BUILT_IN, *(entry.name for entry in _entry_points())})
 
 
 def backend(name: str | None = None) -> Backend:
@@ -35,7 +45,7 @@ def backend(name: str | None = None) -> Backend:
     name = name or os.environ.get("REPRISE_BACKEND") or DEFAULT
     if name in _BUILT_IN:
         return _BUILT_IN[name]()
-    for entry in entry_points(group=GROUP):
+    for entry in _entry_points():
         if entry.name == name:
             made: Backend = entry.load()()
             return made

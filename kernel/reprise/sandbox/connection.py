@@ -98,11 +98,14 @@ class Guest:
     @classmethod
     async def start(cls, backend: Backend, spec: SandboxSpec, listener: GuestListener) -> Guest:
         """Launch a sandbox; returns before its language kernel is ready. Raises SandboxError."""
-        container = await backend.start(spec)
+        container = await launch(backend, spec)
+        return cls.of(container, spec, listener)
+
+    @classmethod
+    def of(cls, container: Container, spec: SandboxSpec, listener: GuestListener) -> Guest:
+        """The guest in a container that `launch` has started."""
         guest = cls(container, spec, listener)
         guest._loop.add_reader(guest._socket, guest._on_readable)
-        settings = json.dumps(settings_for(spec, container.workspace, backend.isolated)).encode()
-        guest._write(encode(Channel.HELLO, [str(PROTOCOL).encode(), settings]))
         return guest
 
     async def ready(self) -> Mapping[str, Any]:
@@ -392,6 +395,27 @@ class Guest:
             self._write(encode(Channel.PING, [self._ping]))
         self._tick_due = now + PING_INTERVAL
         self._timer = self._loop.call_at(self._tick_due, self._tick)
+
+
+async def launch(backend: Backend, spec: SandboxSpec) -> Container:
+    """Start a container and tell its guest what to run. Raises SandboxError."""
+    container = await backend.start(spec)
+    settings = json.dumps(settings_for(spec, container.workspace, backend.isolated)).encode()
+    hello = encode(Channel.HELLO, [str(PROTOCOL).encode(), settings])
+    container.stream.setblocking(False)
+    try:
+        sent = container.stream.send(hello)
+    except OSError as error:
+        await container.kill()
+        raise SandboxError(f"The sandbox ended as soon as it was started: {error}.") from error
+    if sent != len(hello):
+        # It fits into any socket's buffer many times over, unless the settings are absurd.
+        await container.kill()
+        raise SandboxError(
+            f"The sandbox's settings are {len(hello):,} bytes, more than its stream takes at once. "
+            "Shorten the environment's variables."
+        )
+    return container
 
 
 def settings_for(spec: SandboxSpec, workspace: str, isolated: bool) -> dict[str, Any]:
