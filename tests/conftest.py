@@ -13,6 +13,9 @@ pytest_plugins = [
 # Before any of them is imported: they import each other.
 pytest.register_assert_rewrite(*pytest_plugins)
 
+#: Other projects' suites run in an environment of their own (tests/suites/run.py).
+collect_ignore = ["suites"]
+
 # No deadline: the machines that run this share their cores, so wall time says nothing.
 settings.register_profile("dev", deadline=None)
 # The same examples on every run: a failure in CI must be one that anybody can repeat.
