@@ -26,11 +26,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 from catalogue import EXCEPTED, SUITES, Suite
 from environment import Environment, ready
 
@@ -41,6 +42,8 @@ from reprise.log.embedded import Server
 #: hangs is cut.
 TEST_S = 120
 SUITE_S = 1800
+#: Seconds that a kernel has to notice that its parent is gone.
+END_S = 30
 
 BARE = "bare ipykernel"
 RECORDED = Path(__file__).parent / "recorded.py"
@@ -107,10 +110,28 @@ def kernel(name: str) -> Iterator[Kernel]:
         variables |= {"REPRISE_BACKEND": name, "REPRISE_HOME": str(home)}
     try:
         yield Kernel(name, variables)
+        _wait_for_kernels(folder)
     finally:
         if home.exists():
             asyncio.run(Server(home).stop())
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_for_kernels(folder: Path) -> None:
+    """Kernels end with the test process that started them; exits when one is left behind."""
+    left = [process for process in psutil.process_iter() if _is_of(process, folder)]
+    _, alive = psutil.wait_procs(left, timeout=END_S)
+    for process in alive:
+        process.kill()
+    if alive:
+        sys.exit(f"{len(alive)} kernels outlived their tests by {END_S} s.")
+
+
+def _is_of(process: psutil.Process, folder: Path) -> bool:
+    with suppress(psutil.Error):
+        kernel = "-f" in process.cmdline()
+        return kernel and process.environ().get("JUPYTER_PATH") == str(folder)
+    return False
 
 
 def _check_kernel(environment: Environment, kernel: Kernel) -> None:
@@ -135,6 +156,7 @@ def _run_suite(environment: Environment, kernel: Kernel, suite: Suite, *, verbos
     again = [name for name in failed(results) if name not in kernel.excepted]
     second = _pytest(environment, kernel, suite, again) if again else {}
     mended = [name for name in again if second.get(name, {}).get("outcome") == "passed"]
+    first = {name: _last_line(results[name]["said"]) for name in mended}
     for name in mended:
         results[name] = second[name]
     passed = sum(result["outcome"] == "passed" for result in results.values())
@@ -151,14 +173,14 @@ def _run_suite(environment: Environment, kernel: Kernel, suite: Suite, *, verbos
     for name in excepted:
         print(f"    excepted: {name}: {kernel.excepted[name]}")
     for name in mended:
-        print(f"    passed when tried again: {name}")
+        print(f"    passed when tried again: {name}: {first[name]}")
     for name in unexpected:
         print(f"    failed: {name}: {_last_line(results[name]['said'])}")
         if verbose:
             print(results[name]["said"])
     for name, result in results.items():
         if result["outcome"] == "passed" and name in kernel.excepted:
-            print(f"    passed although it is excepted: {name}")
+            print(f"    passed this time, though it is excepted: {name}")
     sys.stdout.flush()
     return passed + len(excepted) >= suite.least and (not unexpected or kernel.name == BARE)
 
