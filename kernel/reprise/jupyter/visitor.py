@@ -3,30 +3,12 @@
 from __future__ import annotations
 
 import time
-import uuid
 from pathlib import Path
 
 from jupyter_client.blocking.client import BlockingKernelClient
-from jupyter_core.paths import jupyter_runtime_dir
 
 from reprise.errors import UnavailableError
-from reprise.jupyter.sidecar import sidecars
 from reprise.log.model import Json
-
-
-def running_kernel(session: uuid.UUID) -> Path | None:
-    """The connection file of the kernel on this machine that holds a session, if one does.
-
-    Found by the sidecar files that running kernels leave beside their connection files.
-    """
-    for connection, found in sidecars(Path(jupyter_runtime_dir())):
-        if found.get("session") == str(session) and _alive(found.get("pid")):
-            return connection
-    return None
-
-
-def _alive(pid: object) -> bool:
-    return isinstance(pid, int) and Path(f"/proc/{pid}").exists()
 
 
 class KernelWorkspace:

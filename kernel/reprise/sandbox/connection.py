@@ -43,6 +43,9 @@ MAX_CALLS = 256
 PING_INTERVAL = 10.0
 PING_PATIENCE = 60.0
 
+#: Seconds that a container has to end by itself once its stream is closed.
+END_PATIENCE = 1.0
+
 #: Room for what is not payload in the largest iopub message a guest may send, in bytes.
 _SLACK = 1 << 16
 
@@ -331,10 +334,16 @@ class Guest:
         self._end(DeathCause("violation", detail=what))
 
     async def _on_closed(self) -> None:
-        await self.container.kill()
-        found = await self.container.wait()
-        detail = found.detail or "the guest closed its stream"
-        self._end(self._sharpened(DeathCause("vanished", detail=detail)))
+        """The stream is closed: the container's own end, if there is one, says why."""
+        try:
+            async with asyncio.timeout(END_PATIENCE):
+                found = await self.container.wait()
+        except TimeoutError:
+            await self.container.kill()
+            found = DeathCause("vanished")
+        if found.what not in ("signal", "exit"):
+            found = DeathCause("vanished", detail=found.detail or "the guest closed its stream")
+        self._end(self._sharpened(found))
 
     def _end(self, cause: DeathCause) -> None:
         """Tell everyone once, and throw the container away."""

@@ -84,6 +84,9 @@ def cause_of(code: int, killed: bool, said: str) -> DeathCause:
         return DeathCause("killed", detail=said)
     if code < 0:
         return DeathCause("signal", signal=-code, detail=said)
+    if code > 128:
+        # bubblewrap passes on how its child ended the way a shell does.
+        return DeathCause("signal", signal=code - 128, detail=said)
     return DeathCause("vanished" if code == 0 else "exit", code=code, detail=said)
 
 
