@@ -6,8 +6,8 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
 from reprise.errors import LeaseLost, RepriseError, SandboxDied, TooLarge
 from reprise.failpoints import failpoint
@@ -75,6 +75,7 @@ class LiveStep:
 
     publish: shows an iopub message to the clients. ask: passes an input_request on.
     during: the main step that runs while this one starts, if this one goes beside it.
+    before_outcome: awaited when the run has ended, before its outcome is stored.
     """
 
     session: LiveSession
@@ -84,6 +85,7 @@ class LiveStep:
     publish: Callable[[Message, bytes], None]
     ask_client: Callable[[Run, Message], None]
     during: Callable[[], During | None]
+    before_outcome: Callable[[], Awaitable[None]]
     interrupted: bool = False
     timed_out: bool = False
     killed: str | None = None
@@ -94,6 +96,7 @@ class LiveStep:
     _timer: asyncio.TimerHandle | None = None
     _flushing: asyncio.Task[None] | None = None
     _sends: int = 1
+    over: asyncio.Event = field(default_factory=asyncio.Event)
     _interrupt_waits: bool = False
     _interrupting: asyncio.Task[None] | None = None
 
@@ -214,6 +217,7 @@ class LiveStep:
         finally:
             link.end(run)
             await self._stop_flushing()
+        await self.before_outcome()
         failpoint("ended")
         took_us = round((time.monotonic() - began) * 1e6)
         status, cause = self._status(died)

@@ -56,6 +56,9 @@ COMM = frozenset({"comm_open", "comm_msg", "comm_close"})
 #: Passed requests and late streams remembered, oldest forgotten first.
 REMEMBERED = 4096
 
+#: Seconds that a cell's end waits for the idle of comms that came while it ran.
+COMM_GRACE_S = 0.05
+
 #: Seconds that late outputs wait to be committed together.
 LATE_S = 0.25
 
@@ -282,6 +285,7 @@ class Router:
             self._show,
             self._ask,
             (lambda: None) if main else self._during,
+            self._end_comms if main else _nothing,
         )
 
     def _during(self) -> During | None:
@@ -326,21 +330,31 @@ class Router:
 
     def _end_step(self, step: LiveStep, main: bool) -> None:
         self._running.pop(step, None)
+        step.over.set()
         if not self._running:
             self._quiet.set()
         if main:
             self._main = None
-            self._begin(self._release_comms())
 
-    async def _release_comms(self) -> None:
-        """A comm handled while a cell awaited publishes no idle: it ended with that cell."""
+    async def _end_comms(self) -> None:
+        """Record the end of comms that ran beside a cell before the cell's own outcome.
+
+        The cell may have waited for them: a replay that has the cell must have them too. One that
+        was handled while the cell awaited publishes no idle (ipykernel 7.4); it ends here.
+        """
         beside = [s for s in self._running if s.kind == "comm" and s.step is not None]
         if not beside:
             return
-        await asyncio.sleep(LATE_S)
-        for step in beside:
-            if step.run is not None and step in self._running:
-                step.run.finish()
+        try:
+            async with asyncio.timeout(COMM_GRACE_S):
+                for step in beside:
+                    await step.over.wait()
+        except TimeoutError:
+            for step in beside:
+                if step.run is not None and not step.over.is_set():
+                    step.run.finish()
+            for step in beside:
+                await step.over.wait()
 
     def _refuse(self, request: Request, error: Exception, *, busy: bool = True) -> None:
         """Answer a cell that was not run (or whose outcome could not be stored), and why."""
@@ -653,6 +667,10 @@ class Router:
 STOP_S = 1.0
 KEEP_TREE_S = 2.5
 RESTART_S = 3.5
+
+
+async def _nothing() -> None:
+    """What a step that has nothing beside it waits for."""
 
 
 def _remember(known: OrderedDict[str, None], key: str) -> None:
