@@ -60,6 +60,19 @@ def test_a_notebook_runs_and_its_session_verifies(reprise: Reprise, notebook: Pa
     assert report["counts"]["same"] == len(report["steps"]) >= 3
 
 
+def test_without_isolation_verify_works_in_a_copy_of_the_folder(
+    reprise: Reprise, notebook: Path
+) -> None:
+    write(notebook, "print(open('data.txt').read())\nopen('log.txt', 'a').write('ran ')")
+    folder, env = notebook.parent, {"REPRISE_BACKEND": "process"}
+    shown = reprise("run", str(notebook), "--json", cwd=folder, **env)
+    session = json.loads(shown.stdout)["session"]
+    assert (folder / "log.txt").read_text() == "ran "
+    verified = reprise("verify", session, cwd=folder, **env)
+    assert verified.returncode == 0, verified.stdout
+    assert (folder / "log.txt").read_text() == "ran "  # it ran again, but not here
+
+
 def test_a_difference_is_shown_and_ends_with_1(reprise: Reprise, notebook: Path) -> None:
     write(notebook, "import os\nprint('a fixed line')", "print(os.urandom(8).hex() + 'xyz')")
     session = run(reprise, notebook)["session"]

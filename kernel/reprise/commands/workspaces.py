@@ -26,6 +26,7 @@ from reprise.sandbox.connection import Guest
 from reprise.sandbox.contract import Backend, SandboxSpec
 from reprise.sandbox.environment import sandbox_spec
 from reprise.sandbox.named import load
+from reprise.workspace.folder import HostFolder
 from reprise.workspace.manifest import Entry, Manifest
 from reprise.workspace.transfer import fetch, workspace_manifest
 
@@ -90,11 +91,34 @@ class RebuiltWorkspace:
 
 @contextlib.contextmanager
 def fresh_sandbox(info: SessionInfo) -> Iterator[tuple[Backend, SandboxSpec]]:
-    """What a sandbox beside the session's own is started with, under the environment of now."""
+    """What a sandbox beside the session's own is started with, under the environment of now.
+
+    The process backend works in a copy: of the notebook's folder where it is known, else of the
+    folder that the command runs in.
+    """
     chosen = backend()
     with tempfile.TemporaryDirectory(prefix="reprise-beside-") as folder:
-        # The process backend would work in the notebook's own folder, which is not ours to change.
+        if not chosen.isolated:
+            notebook = None if info.notebook is None else Path(info.notebook)
+            known = notebook is not None and notebook.parent.is_dir()
+            _copy_folder(notebook.parent if notebook and known else Path.cwd(), Path(folder))
         yield chosen, sandbox_spec(load(), language_kernel(info.kernel), Path(folder))
+
+
+def _copy_folder(source: Path, target: Path) -> None:
+    """What an upload would bring in, within its bounds."""
+    folder = HostFolder(source)
+    for entry in folder.first().manifest:
+        path = target / entry.path
+        if entry.type == "dir":
+            path.mkdir(parents=True, exist_ok=True)
+        elif entry.type == "link" and entry.target is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.symlink_to(entry.target)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"".join(folder.read(entry)))
+            path.chmod(entry.mode)
 
 
 def running_kernel(info: SessionInfo) -> Path | None:
