@@ -44,7 +44,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         told = story.run()
         if not args.no_compare:
             story.compare_with_plain()
-    asyncio.run(_prove(told, narrator, terminal))
+        asyncio.run(_prove(told, Path(scratch) / "notebook", narrator, terminal))
     terminal.status("")
     if args.json:
         terminal.json(
@@ -67,11 +67,11 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     return 0 if told.ok else 1
 
 
-async def _prove(told: Told, narrator: _Narrator, terminal: Terminal) -> None:
+async def _prove(told: Told, folder: Path, narrator: _Narrator, terminal: Terminal) -> None:
     """Replay the session in a fresh sandbox, and recompute its digests."""
     async with opened_log(terminal) as log:
         narrator.begin("the whole session again, in a fresh sandbox")
-        report = await verified(log, told.session, terminal)
+        report = await verified(log, told.session, terminal, folder=folder)
         told.find(
             "the whole session, played again in a fresh sandbox",
             report.took_s,

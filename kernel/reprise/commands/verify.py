@@ -7,6 +7,7 @@ import asyncio
 import getpass
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 
 from reprise.commands.opened import add_session, find_session, first_line, opened_log
 from reprise.commands.terminal import Colour, Terminal
@@ -58,8 +59,12 @@ async def verified(
     session: uuid.UUID,
     terminal: Terminal,
     told: Callable[[StepReport], None] | None = None,
+    folder: Path | None = None,
 ) -> Report:
-    """Verify a session, its progress on the live line, each step `told` as it is done."""
+    """Verify a session, its progress on the live line, each step `told` as it is done.
+
+    folder: the notebook's, for a backend without workspaces of its own (`fresh_sandbox`).
+    """
     reader = await log.reader(session)
     info = await reader.info()
     done = 0
@@ -74,7 +79,7 @@ async def verified(
     async def password(prompt: str) -> str | None:
         return await asyncio.to_thread(getpass.getpass, f"{prompt} (never stored) ")
 
-    with fresh_sandbox(info) as (backend, spec):
+    with fresh_sandbox(info, folder) as (backend, spec):
         terminal.status("starting a fresh sandbox …")
         report = await verify(
             reader,

@@ -90,19 +90,24 @@ class RebuiltWorkspace:
 
 
 @contextlib.contextmanager
-def fresh_sandbox(info: SessionInfo) -> Iterator[tuple[Backend, SandboxSpec]]:
+def fresh_sandbox(
+    info: SessionInfo, folder: Path | None = None
+) -> Iterator[tuple[Backend, SandboxSpec]]:
     """What a sandbox beside the session's own is started with, under the environment of now.
 
-    The process backend works in a copy: of the notebook's folder where it is known, else of the
-    folder that the command runs in.
+    The process backend works in a copy of `folder`; without one, of the notebook's where it is
+    known, else of the folder that the command runs in.
     """
     chosen = backend()
-    with tempfile.TemporaryDirectory(prefix="reprise-beside-") as folder:
+    with tempfile.TemporaryDirectory(prefix="reprise-beside-") as copy:
         if not chosen.isolated:
-            notebook = None if info.notebook is None else Path(info.notebook)
-            known = notebook is not None and notebook.parent.is_dir()
-            _copy_folder(notebook.parent if notebook and known else Path.cwd(), Path(folder))
-        yield chosen, sandbox_spec(load(), language_kernel(info.kernel), Path(folder))
+            _copy_folder(folder or _notebook_folder(info), Path(copy))
+        yield chosen, sandbox_spec(load(), language_kernel(info.kernel), Path(copy))
+
+
+def _notebook_folder(info: SessionInfo) -> Path:
+    known = None if info.notebook is None else Path(info.notebook).parent
+    return known if known is not None and known.is_dir() else Path.cwd()
 
 
 def _copy_folder(source: Path, target: Path) -> None:
