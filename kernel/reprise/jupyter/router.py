@@ -8,6 +8,7 @@ change nothing pass at once. It is not a Python interpreter.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping
@@ -103,6 +104,7 @@ class Router:
         self._asking: dict[bytes, Run | _Password] = {}
         self._late: OrderedDict[int, OutputRecorder] = OrderedDict()
         self._late_task: asyncio.Task[None] | None = None
+        self._late_now = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting = WaitingCell(self._show)
         self._shutting_down = False
@@ -548,7 +550,8 @@ class Router:
             self._late_task.add_done_callback(self._late_stored)
 
     async def _store_late(self) -> None:
-        await asyncio.sleep(LATE_S)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._late_now.wait(), LATE_S)
         for seq, recorder in list(self._late.items()):
             entries: list[OutputEntry] = recorder.take()
             if entries:
@@ -639,11 +642,19 @@ class Router:
         self._on_shutdown()
 
     async def stop_running(self) -> None:
-        """Interrupt what runs; end its sandbox if it does not stop (it is rolled back then)."""
+        """Interrupt what runs; end its sandbox if it does not stop (it is rolled back then).
+
+        What came after its step's end, and waits to be stored with more, is stored.
+        """
         self.session.closing()
         self.session.cancel_resume()
-        if not self._running:
-            return
+        if self._running:
+            await self._end_running()
+        self._late_now.set()
+        if self._late_task is not None:
+            await asyncio.wait([self._late_task], timeout=STOP_S)
+
+    async def _end_running(self) -> None:
         self.interrupt()
         try:
             async with asyncio.timeout(STOP_S):
