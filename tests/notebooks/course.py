@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reprise.log.model import OutputEntry
+from reprise.log.model import OutputEntry, sha256_hex
 from reprise.log.store import StepRecord
+from reprise.replay.message import UNRECORDED
 from tests.fixtures.kernel import Client, Kernel, KernelEnded, Kernels, Ran
 
 #: Seconds that a cell of a real notebook may take, the way back before it included.
@@ -167,7 +168,10 @@ def shown(ran: Ran) -> list[OutputEntry]:
     """What the client was shown, without the progress of a way back, which clears itself."""
     entries: list[OutputEntry] = []
     ours = False
-    for kind, content in ran.outputs:
+    for heard in ran.heard:
+        kind, content, message = heard.type, heard.content, heard.message
+        if heard.channel != "iopub" or kind in UNRECORDED:
+            continue
         transient = content.get("transient")
         name = transient.get("display_id", "") if isinstance(transient, dict) else ""
         if str(name).startswith("reprise-"):
@@ -176,7 +180,8 @@ def shown(ran: Ran) -> list[OutputEntry]:
         if kind == "clear_output" and ours:
             ours = False
             continue
-        entries.append(OutputEntry(kind, content))
+        buffers = tuple(sha256_hex(bytes(buffer)) for buffer in message["buffers"])
+        entries.append(OutputEntry(kind, content, message["metadata"], buffers))
     return entries
 
 

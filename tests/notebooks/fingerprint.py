@@ -13,7 +13,7 @@ def _fingerprint(names):
     import types
 
     bound, deepest = 300_000, 8
-    opaque = ("matplotlib", "IPython", "traitlets", "zmq", "asyncio", "threading", "_thread")
+    opaque = {"matplotlib", "IPython", "traitlets", "zmq", "asyncio", "threading", "_thread"}
     left = bound
 
     def array(value):
@@ -39,7 +39,11 @@ def _fingerprint(names):
 
     def instance(value, kind):
         inside = getattr(value, "__dict__", None)
-        if not isinstance(inside, dict) or kind.__module__.split(".")[0] in opaque:
+        roots = {base.__module__.split(".")[0] for base in kind.__mro__}
+        if roots & opaque:
+            # Of a widget what it stands at; its ids are drawn anew by each interpreter.
+            return ["object", kind.__qualname__, walk(getattr(value, "value", None))]
+        if not isinstance(inside, dict):
             return ["object", kind.__qualname__]
         return [
             "object",

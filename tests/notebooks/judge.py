@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import uuid
 from collections.abc import Callable, Mapping
@@ -10,10 +11,11 @@ from dataclasses import dataclass, field
 
 from reprise.commands.workspaces import fresh_sandbox
 from reprise.log.check import CheckReport
-from reprise.log.model import OutputEntry
+from reprise.log.model import OutputEntry, canonical
 from reprise.log.postgres import Log
 from reprise.replay.compare import compare
 from reprise.replay.difference import Comparison
+from reprise.replay.identity import IdMap
 from reprise.replay.verify import Report, verify
 from reprise.settings import BACKEND
 from tests.fixtures.kernel import Database
@@ -103,7 +105,8 @@ def judge(
 
 
 def _between(left: Run, right: Run) -> _Differences:
-    cells = [_cells(a, b) for a, b in zip(left.cells, right.cells, strict=True)]
+    ids = IdMap()  # what one cell opened another one may show
+    cells = [_cells(a, b, ids) for a, b in zip(left.cells, right.cells, strict=True)]
     variables = _keys_that_differ(left.variables, right.variables)
     return _Differences(cells, variables, _keys_that_differ(left.files, right.files))
 
@@ -112,9 +115,14 @@ def _keys_that_differ(left: Mapping[str, object], right: Mapping[str, object]) -
     return {key for key in {*left, *right} if left.get(key) != right.get(key)}
 
 
-def _cells(left: Cell, right: Cell) -> Comparison:
+def _cells(left: Cell, right: Cell, ids: IdMap) -> Comparison:
     moments = (left.record.step.new.at, right.record.step.new.at)
-    return compare(left.record.outputs, right.record.outputs, moments=moments)
+    ids.learn(left.record.outputs, right.record.outputs)
+    renamed = [
+        OutputEntry.from_json(json.loads(ids.to_client(canonical(entry.to_json()))))
+        for entry in right.record.outputs
+    ]
+    return compare(left.record.outputs, renamed, moments=moments)
 
 
 def _prompts(whole: Run, killed: Run) -> list[str]:
@@ -133,7 +141,11 @@ def _shown_and_recorded(cell: Cell) -> Comparison:
     if cell.shown is None:
         return Comparison("same")
     recorded: list[OutputEntry] = [e for e in cell.record.outputs if e.type != "execute_reply"]
-    return compare(recorded, cell.shown)
+    found = compare(recorded, cell.shown)
+    if found.verdict == "different" and cell.record.late:
+        # What came after its end may have reached the client before we looked.
+        found = compare([*recorded, *cell.record.late], cell.shown)
+    return found
 
 
 def _not_replayed(run: Run, report: Report) -> dict[int, str]:
