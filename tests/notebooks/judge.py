@@ -24,11 +24,16 @@ from tests.notebooks.course import Cell, Run
 
 @dataclass
 class Judgement:
-    """same, volatile, own: how many cells' outputs came out how. differ: what must not be."""
+    """How many cells' outputs came out how.
+
+    kinds: what was volatile. own: cells that differ between two whole runs too. differ: what must
+    not be.
+    """
 
     same: int = 0
     volatile: int = 0
     own: int = 0
+    kinds: set[str] = field(default_factory=set)
     differ: list[str] = field(default_factory=list)
     verify: str = ""
 
@@ -80,6 +85,7 @@ def judge(
             found.differ.append(f"cell {at + 1}: {_told(comparison)}")
         else:
             setattr(found, comparison.verdict, getattr(found, comparison.verdict) + 1)
+            found.kinds |= {f"{each.where}: {each.kind}" for each in comparison.differences}
     strange = set() if own is None else own.variables
     found.differ += [f"variable {name}" for name in sorted(differences.variables - strange)]
     strange = set() if own is None else own.files

@@ -47,6 +47,7 @@ class Row:
     kills: list[str]
     same: int
     volatile: int
+    kinds: list[str]
     own: int
     differ: list[str]
     variables: int
@@ -124,6 +125,7 @@ def _one(
         [str(kill) for kill in kills],
         found.same,
         found.volatile,
+        sorted(found.kinds),
         found.own,
         found.differ,
         len(whole.variables),
@@ -157,6 +159,8 @@ def _print(row: Row) -> None:
     )
     for text in row.kills:
         print(f"      killed {text}")
+    if row.kinds:
+        print(f"      volatile {'; '.join(row.kinds)}")
     for text in row.differ:
         print(f"      DIFFERS {text}")
     sys.stdout.flush()
