@@ -192,7 +192,9 @@ def _of_the_log(recorded: Recorded) -> Iterator[str]:
         if record.step.kind == "restart":
             last = 0
         count = None if record.outcome is None else record.outcome.new.execution_count
-        if count is not None:
+        # Beside each other, cells of subshells share numbers, as in ipykernel.
+        beside = bool(record.step.payload.get("header", {}).get("subshell_id"))
+        if count is not None and not beside:
             if count <= last:
                 yield f"step {record.step.seq} has prompt number {count} after {last}"
             last = count

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
-from tests.faults.history import History, Sent
+from tests.faults.armed import LONG, Armed
+from tests.faults.history import Sent
 from tests.fixtures.kernel import PATIENCE, Database, Kernels
 
 #: The points of a cell in their order.
@@ -21,42 +20,9 @@ ENDED = ("ended", "before-outcome", "before-outcome-commit")
 STORED = ("after-outcome-commit", "outcome-recorded", "before-told", "told")
 POINTS = (*NOT_STORED, *NOT_SENT, *RUNNING, *ENDED, *STORED)
 
-#: A cell that runs long enough for its outputs to be stored in the middle of it.
-LONG = "print('before', flush=True); time.sleep(0.3); print('after')"
 
-
-class Armed:
-    """A history whose kernel can be armed with one failpoint after the other."""
-
-    def __init__(self, kernels: Kernels, file: Path, backend: str) -> None:
-        self.file = file
-        self.env = {"REPRISE_FAILPOINT": f"@{file}"}
-        self.history = History.begin(kernels, kernels(backend, **self.env))
-
-    def arm(self, point: str, action: str) -> None:
-        fresh = self.file.with_suffix(".new")
-        fresh.write_text(f"{point}:{action}")
-        fresh.rename(self.file)
-
-    def run_to(self, point: str) -> Sent:
-        """Send a cell; return when the router has stopped itself at the point."""
-        self.arm(point, "pause")
-        sent = self.history.send(LONG if point in RUNNING else f"print('{point}')")
-        self.wait_until_stopped()
-        return sent
-
-    def wait_until_stopped(self) -> None:
-        router = psutil.Process(self.history.kernel.process.pid)
-        deadline = time.monotonic() + PATIENCE
-        while router.status() != psutil.STATUS_STOPPED:
-            assert time.monotonic() < deadline, self.history.kernel.log()
-            time.sleep(0.002)
-
-    def go_on(self) -> None:
-        os.kill(self.history.kernel.process.pid, signal.SIGCONT)
-
-    def again(self) -> None:
-        self.history.again(**self.env)
+def body(point: str) -> str:
+    return LONG if point in RUNNING else f"print('{point}')"
 
 
 class Cache:
@@ -100,7 +66,7 @@ def holds(armed: Armed) -> None:
 )
 def test_a_part_of_the_sandbox_dies_at(cache: Cache, victim: str, backend: str, point: str) -> None:
     armed = cache(victim, backend)
-    sent = armed.run_to(point)
+    sent = armed.run_to(point, body(point))
     armed.history.kernel.kill(victim)
     armed.go_on()
     armed.history.finish()
@@ -119,7 +85,7 @@ def test_a_part_of_the_sandbox_dies_at(cache: Cache, victim: str, backend: str, 
 @pytest.mark.parametrize("point", POINTS)
 def test_postgres_dies_at(cache: Cache, database: Database, point: str) -> None:
     armed = cache("postgres", "process")
-    sent = armed.run_to(point)
+    sent = armed.run_to(point, body(point))
     database.server.stop(signal.SIGKILL)
     database.server.start()
     armed.go_on()
@@ -134,7 +100,7 @@ def test_postgres_dies_at(cache: Cache, database: Database, point: str) -> None:
 @pytest.mark.parametrize("point", POINTS)
 def test_the_connection_is_lost_at(cache: Cache, database: Database, point: str) -> None:
     armed = cache("connection", "process")
-    sent = armed.run_to(point)
+    sent = armed.run_to(point, body(point))
     database.lose_connections()
     armed.go_on()
     armed.history.finish()
@@ -149,7 +115,7 @@ def test_the_connection_is_lost_at(cache: Cache, database: Database, point: str)
 @pytest.mark.parametrize("point", POINTS)
 def test_the_router_dies_at(cache: Cache, database: Database, point: str, victim: str) -> None:
     armed = cache(victim, "process")
-    sent = armed.run_to(point)
+    sent = armed.run_to(point, body(point))
     if victim == "everything":
         database.server.stop(signal.SIGKILL)
         armed.history.kernel.kill("language")

@@ -150,3 +150,22 @@ def test_a_step_that_kills_its_sandbox_on_each_replay_is_left_out(kernels: Kerne
     told = client.notice("not-replayed")
     assert "Step 1" in told["text"]
     assert client.run("(x, y)").value == "(1, 1)"
+
+
+def test_cells_that_ran_beside_each_other_die_together(kernels: Kernels) -> None:
+    kernel = kernels("process")
+    client = kernel.client()
+    subshell = client.ask("create_subshell_request", channel="control")["subshell_id"]
+    client.run("x = 1; import time, os")
+    beside = client.execute("print('a', flush=True); x = 2; time.sleep(60)", subshell_id=subshell)
+    client.shows(beside, "a")
+    main = client.execute("print('b', flush=True); x = 3; time.sleep(60)")
+    client.shows(main, "b")
+    kernel.kill("language")
+    assert client.finish(beside).error == "SandboxDied"
+    assert client.finish(main).error == "SandboxDied"
+    assert client.run("x").value == "1"
+    assert client.run("x", subshell_id=subshell).value == "1"
+    recorded = kernels.read(kernel)
+    assert recorded.statuses() == ["ok", "died", "died", "ok", "ok"]
+    assert recorded.report.ok
