@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import tracemalloc
 
@@ -69,6 +70,22 @@ def test_takes_concatenate_to_what_was_shown(
     assert recorder.hexdigest() == outputs_hash(given_entries) == outputs_hash(taken)
     assert recorder.count == len(coalesced(given_entries))
     assert not recorder.cut
+
+
+@given(entries, st.integers(1, 2000), st.booleans())
+def test_what_fits_is_recorded_whole_so_that_it_may_be_shown_before(
+    given_entries: list[OutputEntry], limit: int, raw: bool
+) -> None:
+    recorder = OutputRecorder(limit, limit_entries=20)
+    for entry in given_entries:
+        body = [dict(entry.content), {"ключ": "значение"}]
+        size = len(json.dumps(body, ensure_ascii=raw).encode("utf-8", "surrogatepass"))
+        fits = recorder.fits(size)
+        message = OutputEntry(entry.type, entry.content, {"ключ": "значение"})
+        shown = recorder.add(message, size)
+        if fits:
+            assert len(shown) == 1
+            assert shown[0] is message
 
 
 @given(entries)

@@ -108,8 +108,9 @@ class LiveStep:
             if self._interrupt_waits:
                 self._interrupt_now()
         self.publish(self._numbered(message), topic)
-        run = self.run
-        if run is not None and run.recorder.pending_bytes > FLUSH_BYTES:
+
+    def recorded(self, run: Run) -> None:
+        if run.recorder.pending_bytes > FLUSH_BYTES:
             # Large outputs go to the log while the step still runs, not at its end.
             self._flush()
 

@@ -663,7 +663,12 @@ class Router:
             for step in self._running:
                 step.killed = "shutdown"
             self.session.stop_sandbox()
-            await self._quiet.wait()
+            try:
+                async with asyncio.timeout(LAST_WRITE_S):
+                    await self._quiet.wait()
+            except TimeoutError:
+                # A kernel must be able to end without a database; nobody was told of the step.
+                log.error("Postgres did not answer, so what ran at the end is recorded as lost.")
 
     async def close(self) -> None:
         for lane in self._lanes.values():
@@ -676,6 +681,7 @@ class Router:
 
 #: jupyter_client gives a kernel 5 s to shut down (KernelManager.shutdown_wait_time).
 STOP_S = 1.0
+LAST_WRITE_S = 1.5
 KEEP_TREE_S = 2.5
 RESTART_S = 3.5
 

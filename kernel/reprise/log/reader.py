@@ -10,6 +10,7 @@ from typing import Any
 from reprise.errors import LogCorrupt, SessionNotFound
 from reprise.log.blobs import Ask, OwnedBlobs
 from reprise.log.model import Json, Outcome, OutputEntry, Step, parse_outcome, parse_step
+from reprise.log.packing import unpack
 from reprise.log.store import Notice, SessionInfo, StepRecord, StepSummary
 
 #: A page of steps, or of outputs, holds at most so many rows and bytes (one row may be larger).
@@ -50,7 +51,7 @@ def session_info(row: Sequence[Any]) -> SessionInfo:
 
 def parse_entries(body: str) -> list[OutputEntry]:
     """The entries of one stored batch."""
-    return [OutputEntry.from_json(value) for value in json.loads(body)]
+    return [OutputEntry.from_json(value) for value in json.loads(unpack(body))]
 
 
 class Reader:
@@ -127,7 +128,10 @@ class Reader:
     ) -> list[list[tuple[Step, Outcome | None]]]:
         """Cut a page so that the outputs of each part fit into a page of their own."""
         rows = await self._ask(
-            "SELECT seq, sum(size) FROM reprise.outputs"
+            # A packed batch counts as what it unpacks to (`packing`).
+            "SELECT seq, sum(CASE WHEN left(body::text, 6) = '\"zstd:'"
+            " THEN split_part(left(body::text, 40), ':', 2)::bigint ELSE size END)"
+            " FROM reprise.outputs"
             " WHERE session = %s AND seq BETWEEN %s AND %s GROUP BY seq",
             [self.session, steps[0][0].seq, steps[-1][0].seq],
         )

@@ -30,6 +30,7 @@ from reprise.log.model import (
     canonical_step,
     extend,
 )
+from reprise.log.packing import pack
 from reprise.log.reader import Reader, parse_entries
 from reprise.log.store import Notice
 from reprise.log.unanswered import Unanswered, Write
@@ -156,7 +157,7 @@ class Writer(Reader):
         self, seq: int, entries: Sequence[OutputEntry], *, late: bool = False
     ) -> None:
         async with self._writing():
-            rows = _rows(entries, canonical if late else fast_json)
+            rows = _rows(entries, canonical) if late else packed_rows(entries)
             for row in self._unanswered.unstored(seq, late, rows):
                 await self._append_row(seq, row, late)
             self._unanswered.call_ended()
@@ -319,7 +320,7 @@ class Writer(Reader):
     async def _record_outcome(
         self, seq: int, new: NewOutcome, entries: Sequence[OutputEntry]
     ) -> Outcome:
-        rows = _rows(entries, fast_json)
+        rows = packed_rows(entries)
         first, last = rows[:-1], rows[-1:]
         claimed = self._unanswered.claim_outcome(seq, new, last)
         if claimed is not None:
@@ -458,6 +459,11 @@ def fast_json(value: Json) -> bytes:
         return orjson.dumps(value)
     except TypeError:  # lone surrogates, integers over 64 bits: the standard library has them
         return canonical(value)
+
+
+def packed_rows(entries: Sequence[OutputEntry]) -> list[bytes]:
+    """Entries as batches in their stored form. Raises TooLarge."""
+    return [pack(row) for row in _rows(entries, fast_json)]
 
 
 def _rows(entries: Sequence[OutputEntry], form: Callable[[Json], bytes]) -> list[bytes]:

@@ -61,6 +61,9 @@ class _Replayed:
     def show(self, message: Message, topic: bytes) -> None:
         """A replay shows nothing twice."""
 
+    def recorded(self, run: Run) -> None:
+        """Compared when the step has ended."""
+
     def ask(self, run: Run, message: Message) -> None:
         prompt = str(message.content().get("prompt", ""))
         if self.inputs:

@@ -38,6 +38,9 @@ class Audience(Protocol):
     def show(self, message: Message, topic: bytes) -> None:
         """An iopub message, in order."""
 
+    def recorded(self, run: Run) -> None:
+        """What was shown is in the run's recorder now."""
+
     def ask(self, run: Run, message: Message) -> None:
         """An input_request; answer with `KernelLink.answer_input`."""
 
@@ -212,15 +215,22 @@ class KernelLink:
         if message.msg_type in UNRECORDED:
             run.audience.show(message, topic)
             return
+        size = message.payload_size
         entry = output_entry(message)
+        ahead = run.recorder.fits(size)
+        if ahead:
+            # Recording takes its time for large outputs; the client reads meanwhile.
+            run.audience.show(message, topic)
         run.heard.set()
-        shown = run.recorder.add(entry, message.payload_size)
+        shown = run.recorder.add(entry, size)
         if len(shown) == 1 and shown[0] is entry:
             run.blobs.extend(message.buffers)
-            run.audience.show(message, topic)
-            return
-        for other in shown:
-            run.audience.show(entry_message(other, message.raw_parent), topic)
+            if not ahead:
+                run.audience.show(message, topic)
+        else:
+            for other in shown:
+                run.audience.show(entry_message(other, message.raw_parent), topic)
+        run.audience.recorded(run)
 
     def _reply(self, channel: Channel, message: Message, parent: str | None) -> None:
         run = self.runs.get(parent) if parent is not None else None

@@ -85,6 +85,18 @@ class OutputRecorder:
             return (self._mark(), *self._after_cut(entry, size))
         return self._after_cut(entry, size)
 
+    def fits(self, size: int) -> bool:
+        """Whether a message of `size` bytes is certainly recorded whole, and may be shown at once.
+
+        What is counted of a stream can be longer than its message where its metadata hold other
+        than ASCII, at most three times.
+        """
+        return (
+            not self.cut
+            and self._used + 3 * size <= self._limit_bytes
+            and self._entries < self._limit_entries
+        )
+
     def take(self) -> list[OutputEntry]:
         """What was recorded since the last take, consecutive streams of one name merged."""
         self._close()
