@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 
@@ -110,3 +111,20 @@ def test_late_output_is_kept_through_a_loss(history: History, database: Database
     ]
     assert "late\n" in "".join(shown)
     assert recorded.report.ok
+
+
+def test_a_kernel_without_a_database_can_still_be_ended(
+    history: History, database: Database
+) -> None:
+    sent = history.send("print('begun', flush=True)\ninput()", allow_stdin=True)
+    history.client.wait(lambda h: h.type == "input_request" and h.parent == sent.msg_id)
+    database.server.stop(signal.SIGKILL)
+    history.client.answer("go on")
+    history.client.notice("database-away")
+    os.kill(history.kernel.process.pid, signal.SIGTERM)
+    assert history.kernel.wait(30) == 0
+    database.server.start()
+    history.again()
+    memory, _ = history.state()
+    assert sent.token not in memory
+    assert history.kernels.read(history.kernel).statuses()[1] == "lost"

@@ -181,3 +181,36 @@ def test_a_router_that_dies_with_the_lease_leaves_it_free(cache: Cache) -> None:
     armed.again()
     holds(armed)
     assert time.monotonic() - began < PATIENCE / 3
+
+
+@pytest.mark.parametrize(("point", "clean"), [("accepted", False), ("outcome-recorded", True)])
+def test_the_router_dies_in_a_restart(cache: Cache, point: str, clean: bool) -> None:
+    """A restart that was not recorded did not happen; one that was, did."""
+    armed = cache("restart", "process")
+    armed.history.run("print('old')")
+    armed.history.learn()
+    armed.arm(point, "kill")
+    armed.history.client.request("shutdown_request", {"restart": True}, channel="control")
+    armed.history.kernel.wait()
+    armed.again()
+    ran = armed.history.client.run("'ran' in globals()")
+    assert ran.value == str(not clean)
+    assert (ran.reply["execution_count"] == 1) is clean
+    recorded = armed.history.kernels.read(armed.history.kernel)
+    assert recorded.statuses("restart") == ["ok" if clean else "lost"]
+    assert recorded.report.ok
+
+
+@pytest.mark.parametrize("point", ["accepted", "before-outcome", "outcome-recorded"])
+def test_the_router_dies_while_files_come_in(cache: Cache, point: str) -> None:
+    armed = cache("upload", "bubblewrap")
+    history = armed.history
+    history.run("print('before')")
+    (history.kernel.folder / "new.txt").write_text(point)
+    armed.arm(point, "kill")
+    history.send("print(open('new.txt').read())")
+    history.kernel.wait()
+    armed.again()
+    assert history.run("print(open('new.txt').read())").text() == f"{point}\n"
+    holds(armed)
+    cache.keep("upload", armed)
