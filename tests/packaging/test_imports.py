@@ -36,7 +36,8 @@ IO = {
 
 def imported(path: Path) -> Iterator[str]:
     """Every module that a file imports, at any depth, with relative imports made absolute."""
-    package = ["reprise", *path.relative_to(PACKAGE).parent.parts]
+    root = next(parent for parent in path.parents if parent.name in ("reprise", "reprise_server"))
+    package = [root.name, *path.relative_to(root).parent.parts]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
