@@ -37,6 +37,9 @@ FLUSH_S = 0.2
 #: Bytes of output that are committed at once.
 FLUSH_BYTES = 64 << 10
 
+#: Seconds that the reply of an interrupted step may come after its idle.
+INTERRUPTED_REPLY_S = 1.0
+
 #: Seconds a step over its time has to react to the interrupt before its sandbox is ended.
 TIMEOUT_GRACE_S = 5.0
 
@@ -134,6 +137,10 @@ class LiveStep:
         between requests), and the cell would run on although somebody stopped it.
         """
         self.interrupted = True
+        if self.run is not None:
+            self.run.reply_grace_s = INTERRUPTED_REPLY_S
+            if self.run.overdue is not None and not self.run.finished.done():
+                self.run.await_reply()
         silent = bool(self.request.message.content().get("silent"))
         if self.input_shown is not None or silent or self._interrupt_waits:
             self._interrupt_now()
@@ -225,6 +232,8 @@ class LiveStep:
         prompt = self._prompt(run)
         if died is not None:
             self._tell_of_death(run, died, prompt)
+        elif run.reply is None and run.expects_reply:
+            self._stand_in(run, prompt)
         final = reply_entry(run)
         if final is not None:
             run.recorder.add(final)
@@ -338,6 +347,12 @@ class LiveStep:
             count = self.input_shown.content().get("execution_count")
         return count + self.session.prompt_offset if isinstance(count, int) else None
 
+    def _stand_in(self, run: Run, prompt: int | None) -> None:
+        """The reply that the language kernel did not give, or its client would wait for ever."""
+        name = "KeyboardInterrupt" if self.interrupted else "NoReply"
+        text = "The language kernel ended this cell without a reply. What the cell did is kept."
+        self._reply_with(run, prompt, {"ename": name, "evalue": text, "traceback": []})
+
     def _tell_of_death(self, run: Run, died: SandboxDied, prompt: int | None) -> None:
         """The rolled-back cell says so in its own error output."""
         _, step, _ = self._running()
@@ -347,6 +362,9 @@ class LiveStep:
             self.publish(entry_message(entry, self.request.message.raw_header), b"error")
         if not run.expects_reply:
             return
+        self._reply_with(run, prompt, error)
+
+    def _reply_with(self, run: Run, prompt: int | None, error: dict[str, Json]) -> None:
         content = {
             "status": "error",
             "execution_count": prompt or 0,

@@ -32,6 +32,10 @@ from reprise.sandbox.frames import Channel
 log = logging.getLogger("reprise")
 
 
+#: Seconds that a reply may come after its request's idle; they travel on channels of their own.
+REPLY_GRACE_S = 10.0
+
+
 class Audience(Protocol):
     """Who sees what a run shows: the router's clients, or nobody on a replay."""
 
@@ -71,6 +75,17 @@ class Run:
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
     heard: asyncio.Event = field(default_factory=asyncio.Event)
+    reply_grace_s: float = REPLY_GRACE_S
+    overdue: asyncio.TimerHandle | None = None
+
+    def await_reply(self) -> None:
+        """The idle is here and the reply is not: wait for it, but not for ever.
+
+        ipykernel loses the reply of a cell that is interrupted at its very end.
+        """
+        if self.overdue is not None:
+            self.overdue.cancel()
+        self.overdue = asyncio.get_running_loop().call_later(self.reply_grace_s, self.finish)
 
     def again(self) -> None:
         """Ready to be sent once more: the language kernel aborted it without running it."""
@@ -79,6 +94,8 @@ class Run:
 
     def finish(self) -> None:
         self.heard.set()
+        if self.overdue is not None:
+            self.overdue.cancel()
         if not self.finished.done():
             self.finished.set_result(None)
 
@@ -253,8 +270,12 @@ class KernelLink:
         run.audience.ask(run, message)
 
     def _maybe_finish(self, run: Run) -> None:
-        if run.idle is not None and (run.reply is not None or not run.expects_reply):
+        if run.idle is None:
+            return
+        if run.reply is not None or not run.expects_reply:
             run.finish()
+        else:
+            run.await_reply()
 
 
 def entry_message(entry: OutputEntry, parent: bytes) -> Message:
