@@ -220,3 +220,34 @@ def test_the_router_and_all_else_die_at_once(kernels: Kernels) -> None:
     client = kernel.client()
     assert client.run("x").value == "[1]"
     assert kernels.read(kernel).statuses() == ["ok", "lost", "ok"]
+
+
+def test_a_restart_in_the_middle_of_a_cell(kernels: Kernels) -> None:
+    kernel = kernels("bubblewrap")
+    client = kernel.client()
+    client.run("open('file', 'w').write('kept')")
+    running = client.execute("import time; print('running', flush=True); time.sleep(600)")
+    client.shows(running, "running")
+    kernel.shutdown(restart=True)
+    kernel = kernels.again(kernel)
+    client = kernel.client()
+    ran = client.run("open('file').read()")
+    assert ran.value == "'kept'"
+    assert ran.reply["execution_count"] == 1
+    recorded = kernels.read(kernel)
+    assert recorded.statuses() == ["ok", "interrupted", "ok"]
+    assert recorded.statuses("restart") == ["ok"]
+    assert recorded.report.ok
+
+
+def test_a_restart_of_a_session_that_is_just_being_brought_back(kernels: Kernels) -> None:
+    kernel = kernels("process")
+    client = kernel.client()
+    client.run("import time; time.sleep(3); x = 1")
+    kernel, client = killed(kernels, kernel)
+    client.wait(lambda h: h.type == "reprise_progress")
+    kernel.shutdown(restart=True)
+    kernel = kernels.again(kernel)
+    client = kernel.client()
+    assert client.run("'x' in globals()").value == "False"
+    assert kernels.read(kernel).statuses("restart") == ["ok"]
