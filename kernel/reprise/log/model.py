@@ -162,8 +162,8 @@ class OutputEntry:
     """One canonical output of a step: a message type, its content and metadata.
 
     type: stream, display_data, update_display_data, execute_result, error, clear_output,
-      comm_open, comm_msg, comm_close, input_request, execute_reply (always last), or any
-      other iopub type a kernel sent.
+      comm_open, comm_msg, comm_close, input_request, execute_reply (always last, and only when
+      it says more than that it went well), or any other iopub type a kernel sent.
     blobs: sha256 (hex) of message buffers, in order.
     """
 

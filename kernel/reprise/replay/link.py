@@ -284,11 +284,23 @@ def entry_message(entry: OutputEntry, parent: bytes) -> Message:
 
 
 def reply_entry(run: Run) -> OutputEntry | None:
-    """The execute_reply as the last entry of a step's record."""
+    """The execute_reply as the last entry of a step's record.
+
+    None for a reply that says no more than the outcome does (ok, and its prompt number), which
+    is that of nearly every cell: it would cost each of them a row of its own.
+    """
     if run.reply is None:
+        return None
+    content = run.reply_content
+    if (
+        content.get("status") == "ok"
+        and not content.get("user_expressions")
+        and not content.get("payload")
+        and content.keys() <= {"status", "execution_count", "user_expressions", "payload"}
+    ):
         return None
     metadata = parse_object(run.reply.raw_metadata, "metadata")
     # When a request was started is a time of day; it says nothing of the state.
     metadata.pop("started", None)
     metadata.pop("engine", None)
-    return OutputEntry(run.reply.msg_type, run.reply_content, metadata)
+    return OutputEntry(run.reply.msg_type, content, metadata)
