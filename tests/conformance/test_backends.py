@@ -10,6 +10,7 @@ import os
 import signal
 from pathlib import Path
 
+import psutil
 import pytest
 
 from reprise.errors import GuestCallFailed, SandboxDied, SandboxError, TooLarge
@@ -330,12 +331,11 @@ async def test_the_sandbox_ends_with_its_stream(name: str, start_cells: StartCel
 
 
 def processes_of(pid: int) -> list[int]:
-    """A process and its descendants on the host."""
-    found = [pid]
-    for parent in found:
-        for task in Path(f"/proc/{parent}/task").iterdir():
-            found += map(int, (task / "children").read_text().split())
-    return found
+    """A process and its descendants on the host.
+
+    By parent ids: /proc/PID/task/TID/children may leave some out while others end (proc(5)).
+    """
+    return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
 
 
 def guest_of(tree: list[int]) -> int:
