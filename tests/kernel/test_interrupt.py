@@ -12,7 +12,7 @@ import pytest
 
 from tests.fixtures.kernel import Client, Kernel, Kernels
 
-SLEEP = "import time\nprint('running', flush=True)\nkept = 'yes'\ntime.sleep(600)"
+SLEEP = "import time\nkept = 'yes'\nprint('running', flush=True)\ntime.sleep(600)"
 
 
 def by_control(client: Client, kernel: Kernel) -> None:

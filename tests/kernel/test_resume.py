@@ -75,7 +75,8 @@ def test_a_slow_resume_shows_itself_in_the_waiting_cell_and_clears_itself(
     assert "Bringing the session back" in str(ran.outputs[0])
     assert kinds.index("clear_output") < kinds.index("execute_result")
     recorded = kernels.read(kernel)
-    assert [e.type for e in recorded.cells[-1].outputs] == ["execute_result", "execute_reply"]
+    kinds = [e.type for e in recorded.cells[-1].outputs if e.type != "execute_reply"]
+    assert kinds == ["execute_result"], "what it showed while it waited is no output of the step"
 
 
 def test_a_display_handle_works_after_a_resume(kernels: Kernels) -> None:

@@ -107,6 +107,9 @@ def test_jupyter_clients_own_manager_starts_interrupts_restarts_and_encrypts(
         reply = client.execute("x = 1", reply=True, timeout=PATIENCE)
         assert reply["content"]["execution_count"] == 1
         manager.interrupt_kernel()
+        # The signal may still be on its way when the next cell runs; then it interrupts that one.
+        reply = client.execute("x", reply=True, timeout=PATIENCE)
+        assert reply["content"].get("ename", "KeyboardInterrupt") == "KeyboardInterrupt"
         assert client.execute("x", reply=True, timeout=PATIENCE)["content"]["status"] == "ok"
         manager.restart_kernel()
         client.wait_for_ready(timeout=PATIENCE)
