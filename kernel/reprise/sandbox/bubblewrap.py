@@ -60,9 +60,29 @@ class BubblewrapContainer:
         self._exceeded: int | None = None
         self._loop = asyncio.get_running_loop()
         self._gone: asyncio.Future[None] = self._loop.create_future()
+        self._oom = -1 if group is None else group.oom_event()
+        if self._oom >= 0:
+            self._loop.add_reader(self._oom, self._on_oom)
         os.set_blocking(info, False)
         self._loop.add_reader(info, self._on_info)
         self._cleaning: asyncio.Task[DeathCause] = self._loop.create_task(self._finish())
+
+    def _on_oom(self) -> None:
+        """The kernel is about to kill one process of the sandbox; all of it goes.
+
+        What is left when it picks a child is a state that no replay can come to again.
+        """
+        if self._group is not None:
+            self._exceeded = self._group.memory
+        self._close_oom()
+        self._kill_init()
+        self._child.kill()
+
+    def _close_oom(self) -> None:
+        if self._oom >= 0:
+            self._loop.remove_reader(self._oom)
+            os.close(self._oom)
+            self._oom = -1
 
     def _on_info(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -100,8 +120,9 @@ class BubblewrapContainer:
             self._loop.remove_reader(self._init)
             os.close(self._init)
             self._init = -1
+        self._close_oom()
         if self._group is not None:
-            self._exceeded = self._group.memory_exceeded()
+            self._exceeded = self._exceeded or self._group.memory_exceeded()
             await self._group.remove()
         return cause_of(code, self._killed, self._child.said())
 

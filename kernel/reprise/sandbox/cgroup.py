@@ -54,6 +54,26 @@ class Cgroup:
                         return self.memory
         return None
 
+    def oom_event(self) -> int:
+        """A descriptor that becomes readable when the memory limit is met; -1 where there is none.
+
+        Version 1 only: in version 2 the kernel itself ends the whole group (memory.oom.group).
+        The caller closes it.
+        """
+        for folder in self.folders if "memory" in self.enforced else ():
+            event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            try:
+                control = os.open(folder / "memory.oom_control", os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    (folder / "cgroup.event_control").write_text(f"{event} {control}")
+                finally:
+                    os.close(control)
+            except OSError:
+                os.close(event)
+            else:
+                return event
+        return -1
+
     async def remove(self) -> None:
         """Remove it once its processes are gone; a group that cannot be removed stays empty."""
         loop = asyncio.get_running_loop()
@@ -115,6 +135,8 @@ def _wanted(limits: Limits) -> _Wanted:
         wanted[1, "memory.memsw.limit_in_bytes"] = (memory, "")
         wanted[2, "memory.max"] = (memory, "memory")
         wanted[2, "memory.swap.max"] = ("0", "")
+        # One process killed and the others left: no replay could come to that state again.
+        wanted[2, "memory.oom.group"] = ("1", "")
     if limits.processes:
         # Guest, init and launcher are not the user's.
         processes = str(limits.processes + 8)
