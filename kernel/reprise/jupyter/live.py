@@ -35,7 +35,7 @@ log = logging.getLogger("reprise")
 FLUSH_S = 0.2
 
 #: Bytes of output that are committed at once.
-FLUSH_BYTES = 64 << 10
+FLUSH_BYTES = 2 << 20
 
 #: Seconds that the reply of an interrupted step may come after its idle.
 INTERRUPTED_REPLY_S = 1.0
