@@ -180,6 +180,7 @@ class KernelProcess:
     def _listen_to_signals(self, router: Router) -> None:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, router.interrupt)
+        loop.add_signal_handler(signal.SIGUSR1, _say_what_waits)
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._stop.set)
 
@@ -192,3 +193,9 @@ class KernelProcess:
             await asyncio.sleep(PARENT_POLL_S)
         log.warning("The process that started this kernel is gone; the kernel ends.")
         self._stop.set()
+
+
+def _say_what_waits() -> None:
+    """On SIGUSR1: what each task waits for, on stderr; for reports of a kernel that hangs."""
+    for task in asyncio.all_tasks():
+        task.print_stack(file=sys.stderr)

@@ -117,11 +117,17 @@ class Socket:
         self._again = False
         self._loop.call_soon(self._readable)
 
-    def send(self, frames: Sequence[bytes]) -> None:
-        """Queue a message; ROUTER and XPUB sockets never block."""
-        with contextlib.suppress(zmq.Again):
+    def send(self, frames: Sequence[bytes]) -> bool:
+        """Queue a message; never blocks. False when a stdin peer is not there (yet)."""
+        try:
             self._socket.send_multipart(frames, zmq.NOBLOCK)
-        self._look_again()
+        except zmq.ZMQError as error:
+            if error.errno not in (zmq.EAGAIN, zmq.EHOSTUNREACH):
+                raise
+            return False
+        finally:
+            self._look_again()
+        return True
 
     def drain(self) -> None:
         """Handle every message that has arrived by now."""
@@ -179,6 +185,9 @@ class Sockets:
             if kind == zmq.ROUTER:
                 # A client that reconnects under its identity takes it over (ipykernel#270).
                 socket.router_handover = 1
+                # A client asks on shell before its stdin has shaken hands; zmq would drop the
+                # question without a word, and the cell would wait for ever.
+                socket.router_mandatory = name == "stdin"
             else:
                 socket.sndhwm = IOPUB_BACKLOG
                 # Each subscriber is welcomed, also the second one to the same topic.

@@ -8,27 +8,27 @@ change nothing pass at once. It is not a Python interpreter.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
 from reprise.errors import RepriseError, SandboxDied
 from reprise.failpoints import failpoint
 from reprise.jupyter import workspace
+from reprise.jupyter.clients import Clients
 from reprise.jupyter.connection import Sockets
 from reprise.jupyter.lane import Lane
+from reprise.jupyter.late import LateOutputs
 from reprise.jupyter.live import Ended, LiveStep, Request
 from reprise.jupyter.local import answer_without_kernel
 from reprise.jupyter.waiting import WaitingCell
-from reprise.jupyter.wire import Signer, join, split
+from reprise.jupyter.wire import Signer
 from reprise.log.model import During, Json, OutputEntry
 from reprise.log.store import Notice
 from reprise.replay.engine import LiveSession, Progress
-from reprise.replay.link import Run, entry_message
-from reprise.replay.message import UNRECORDED, Malformed, Message, make, output_entry
-from reprise.replay.recorder import OutputRecorder
+from reprise.replay.link import Run
+from reprise.replay.message import UNRECORDED, Malformed, Message, make
 from reprise.sandbox.contract import Limits
 from reprise.sandbox.frames import Channel
 
@@ -54,14 +54,11 @@ PASSED_CONTROL = PASSED_SHELL | {
 }
 COMM = frozenset({"comm_open", "comm_msg", "comm_close"})
 
-#: Passed requests and late streams remembered, oldest forgotten first.
+#: Passed requests remembered, the oldest forgotten first.
 REMEMBERED = 4096
 
 #: Seconds that a cell's end waits for the idle of comms that came while it ran.
 COMM_GRACE_S = 0.05
-
-#: Seconds that late outputs wait to be committed together.
-LATE_S = 0.25
 
 
 @dataclass
@@ -81,16 +78,12 @@ class Router:
         on_shutdown: Callable[[], None],
         on_terminated: Callable[[], None],
     ) -> None:
-        self._signer = signer
         self._limits = limits
         self._banner_note = banner_note
         self._on_shutdown = on_shutdown
         self._on_terminated = on_terminated
         self._info = sockets.info
-        self._shell = sockets.listen("shell", lambda frames: self._received("shell", frames))
-        self._control = sockets.listen("control", lambda frames: self._received("control", frames))
-        self._stdin = sockets.listen("stdin", self._answered)
-        self._iopub = sockets.listen("iopub", self._subscribed)
+        self._clients = Clients(sockets, signer, self._received, self._answered)
         self._lanes: dict[str | None, Lane] = {}
         self._running: dict[LiveStep, None] = {}
         self._main: LiveStep | None = None
@@ -102,11 +95,9 @@ class Router:
         self._passing: OrderedDict[str, Request] = OrderedDict()
         self._passed: OrderedDict[str, None] = OrderedDict()
         self._asking: dict[bytes, Run | _Password] = {}
-        self._late: OrderedDict[int, OutputRecorder] = OrderedDict()
-        self._late_task: asyncio.Task[None] | None = None
-        self._late_now = asyncio.Event()
+        self._late = LateOutputs(limits.output, self._clients.show, self._store_late)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._waiting = WaitingCell(self._show)
+        self._waiting = WaitingCell(self._clients.show)
         self._shutting_down = False
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -120,48 +111,12 @@ class Router:
 
     def serve(self, session: LiveSession) -> None:
         self._session = session
-        self._show(make("status", {"execution_state": "starting"}), b"status")
-
-    # to the clients --------------------------------------------------------------------------
-
-    def _show(self, message: Message, topic: bytes) -> None:
-        self._iopub.send(join([topic], message, self._signer))
-
-    def _status(self, request: Request, state: str) -> None:
-        message = make("status", {"execution_state": state}, parent=request.message.raw_header)
-        self._show(message, b"status")
-
-    def _answer(self, request: Request, message: Message) -> None:
-        socket = self._shell if request.channel == "shell" else self._control
-        socket.send(join(request.idents, message, self._signer))
-
-    def _reply(self, request: Request, content: Mapping[str, Json], **metadata: Json) -> None:
-        kind = request.message.msg_type.removesuffix("_request") + "_reply"
-        parent = request.message.raw_header
-        self._answer(request, make(kind, content, parent=parent, metadata=metadata))
-
-    def _subscribed(self, frames: list[bytes]) -> None:
-        """Welcome a new iopub subscriber (JEP 65)."""
-        event = frames[0]
-        if event[:1] != b"\x01":
-            return
-        topic = event[1:]
-        try:
-            welcome = make("iopub_welcome", {"subscription": topic.decode()})
-        except UnicodeDecodeError:
-            return
-        self._iopub.send(join([topic] if topic else [], welcome, self._signer))
+        self._clients.show(make("status", {"execution_state": "starting"}), b"status")
 
     # from the clients ------------------------------------------------------------------------
 
-    def _received(self, channel: str, frames: list[bytes]) -> None:
-        try:
-            idents, message = split(frames, self._signer)
-        except Malformed as error:
-            log.warning("A message on the %s channel was dropped: %s.", channel, error)
-            return
-        request = Request(channel, idents, message)
-        kind = message.msg_type
+    def _received(self, request: Request) -> None:
+        kind, channel = request.message.msg_type, request.channel
         if kind == "execute_request":
             self._lane(request).put(request)
         elif kind in COMM and channel == "shell":
@@ -175,7 +130,7 @@ class Router:
         elif kind == "workspace_request" and channel == "control":
             self._begin(self._workspace(request))
         elif kind == "connect_request":
-            self._locally(request, {"status": "ok", **self._info.ports()})
+            self._clients.locally(request, {"status": "ok", **self._info.ports()})
         elif kind in PASSED_CONTROL and (channel == "control" or kind in PASSED_SHELL):
             self._pass(request)
         else:
@@ -187,7 +142,7 @@ class Router:
         if lane is None:
             for old in [k for k, v in self._lanes.items() if v.idle and k is not None]:
                 del self._lanes[old]
-            lane = self._lanes[key] = Lane(self._cell, self._abort)
+            lane = self._lanes[key] = Lane(self._cell, self._clients.abort)
         return lane
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
@@ -208,7 +163,8 @@ class Router:
             return await self._run_cell(request)
         except Exception as error:
             log.exception("A cell could not be handled.")
-            self._refuse(request, error)  # whatever it is, the client must not wait for ever
+            # Whatever it is, the client must not wait for ever.
+            self._clients.refuse(request, error)
             return True
 
     async def _run_cell(self, request: Request) -> bool:
@@ -227,8 +183,8 @@ class Router:
             await step.accept()
         except (RepriseError, Malformed) as error:
             if stop_on_error:
-                self._shell.drain()
-            self._refuse(request, error)
+                self._clients.drain()
+            self._clients.refuse(request, error)
             return bool(stop_on_error)
         finally:
             if main:
@@ -238,8 +194,8 @@ class Router:
             ended = await step.end()
         except RepriseError as error:
             if stop_on_error:
-                self._shell.drain()
-            self._refuse(request, error, busy=False)
+                self._clients.drain()
+            self._clients.refuse(request, error, busy=False)
             self._release_held()
             return bool(stop_on_error)
         finally:
@@ -253,7 +209,7 @@ class Router:
         failed = bool(stop_on_error and ended.failed)
         if failed:
             # What a client sends after it has seen the error is not to be aborted.
-            self._shell.drain()
+            self._clients.drain()
         self._tell(request, ended)
         self._release_held()
         return failed
@@ -268,7 +224,7 @@ class Router:
     def _release_held(self) -> None:
         held, self._held = self._held, []
         for request, message in held:
-            self._answer(request, message)
+            self._clients.answer(request, message)
 
     async def _ready(self, request: Request, main: bool) -> None:
         session = self.session
@@ -284,7 +240,7 @@ class Router:
             request,
             "cell" if kind == "cell" else "comm",
             self._limits,
-            self._show,
+            self._clients.show,
             self._ask,
             (lambda: None) if main else self._during,
             self._end_comms if main else _nothing,
@@ -299,8 +255,8 @@ class Router:
     def _tell(self, request: Request, ended: Ended) -> None:
         failpoint("before-told")
         if ended.reply is not None:
-            self._answer(request, ended.reply)
-        self._show(ended.idle, ended.idle_topic)
+            self._clients.answer(request, ended.reply)
+        self._clients.show(ended.idle, ended.idle_topic)
         failpoint("told")
 
     async def _comm(self, request: Request) -> None:
@@ -358,46 +314,24 @@ class Router:
             for step in beside:
                 await step.over.wait()
 
-    def _refuse(self, request: Request, error: Exception, *, busy: bool = True) -> None:
-        """Answer a cell that was not run (or whose outcome could not be stored), and why."""
-        name, text = type(error).__name__, str(error)
-        parent = request.message.raw_header
-        if busy:
-            self._status(request, "busy")
-        content: dict[str, Json] = {"ename": name, "evalue": text, "traceback": [f"{name}: {text}"]}
-        self._show(make("error", content, parent=parent), b"error")
-        reply = {"status": "error", "execution_count": 0, "user_expressions": {}, "payload": []}
-        self._reply(request, {**reply, **content})
-        self._status(request, "idle")
-
-    def _abort(self, request: Request) -> None:
-        self._status(request, "busy")
-        self._reply(request, {"status": "aborted"}, status="aborted")
-        self._status(request, "idle")
-
     # input -----------------------------------------------------------------------------------
 
     def _ask(self, run: Run, message: Message) -> None:
         for step in self._running:
             if step.run is run:
                 self._asking[step.request.client] = run
-                self._stdin.send(join(step.request.idents, message, self._signer))
+                self._clients.ask(step.request, message)
                 return
 
-    def _answered(self, frames: list[bytes]) -> None:
-        try:
-            idents, message = split(frames, self._signer)
-            value = message.content().get("value", "")
-        except Malformed as error:
-            log.warning("A message on the stdin channel was dropped: %s.", error)
-            return
-        asked = self._asking.pop(idents[0], None) if idents else None
+    def _answered(self, client: bytes, message: Message) -> None:
+        value = str(message.content().get("value", ""))
+        asked = self._asking.pop(client, None)
         if isinstance(asked, _Password):
             if not asked.answer.done():
-                asked.answer.set_result(str(value))
+                asked.answer.set_result(value)
         elif asked is not None:
             try:
-                self.session.link.answer_input(asked, str(value), message)
+                self.session.link.answer_input(asked, value, message)
             except SandboxDied:
                 log.warning("An answer to input() came after the sandbox had died.")
 
@@ -415,15 +349,10 @@ class Router:
         text = f"{prompt} (asked again to bring the session back; passwords are never stored) "
         content = {"prompt": text, "password": True}
         message = make("input_request", content, parent=request.message.raw_header)
-        self._stdin.send(join(request.idents, message, self._signer))
+        self._clients.ask(request, message)
         return await asked.answer
 
     # requests that change nothing --------------------------------------------------------------
-
-    def _locally(self, request: Request, content: Mapping[str, Json]) -> None:
-        self._status(request, "busy")
-        self._reply(request, content)
-        self._status(request, "idle")
 
     async def _kernel_info(self, request: Request) -> None:
         try:
@@ -432,7 +361,7 @@ class Router:
             # Without this reply a client could never be shown the error of its first cell.
             info = answer_without_kernel(request.message)
             log.error("%s", error)
-        self._locally(request, self._noted(info))
+        self._clients.locally(request, self._noted(info))
 
     def _kernel_can_say(self, request: Request) -> bool:
         """Whether the language kernel itself is there to answer; else we answer for it."""
@@ -470,13 +399,13 @@ class Router:
         if request.message.msg_type == "kernel_info_request":
             self._begin(self._kernel_info(request))
         else:
-            self._locally(request, answer_without_kernel(request.message))
+            self._clients.locally(request, answer_without_kernel(request.message))
 
     async def _pass_when_started(self, request: Request) -> None:
         try:
             await self.session.kernel_info()
         except RepriseError:
-            self._locally(request, answer_without_kernel(request.message))
+            self._clients.locally(request, answer_without_kernel(request.message))
             return
         self._pass_on(request)
 
@@ -491,7 +420,7 @@ class Router:
             self.session.link.send(channel, request.client, message)
         except SandboxDied:
             self._passing.pop(message.msg_id, None)
-            self._locally(request, answer_without_kernel(message))
+            self._clients.locally(request, answer_without_kernel(message))
 
     def passed(self, _channel: Channel, message: Message, parent: str) -> None:
         """A reply that belongs to no step."""
@@ -510,14 +439,14 @@ class Router:
             # The main shell answers in order: this comes after the cell whose end is being stored.
             self._held.append((request, message))
             return
-        self._answer(request, message)
+        self._clients.answer(request, message)
 
     def sandbox_gone(self) -> None:
         """Nobody will answer what was passed on: answer it here, so that no client hangs."""
         while self._passing:
             _, request = self._passing.popitem(last=False)
-            self._reply(request, answer_without_kernel(request.message))
-            self._status(request, "idle")
+            self._clients.reply(request, answer_without_kernel(request.message))
+            self._clients.status(request, "idle")
 
     # output that belongs to no running step ------------------------------------------------------
 
@@ -525,10 +454,10 @@ class Router:
         kind = message.msg_type
         if kind in UNRECORDED:
             if parent in self._passed or kind == "debug_event":
-                self._show(message, topic)
+                self._clients.show(message, topic)
             return
         if parent in self._passed:
-            self._show(message, topic)
+            self._clients.show(message, topic)
             return
         session = self.session
         if not session.live:
@@ -538,38 +467,19 @@ class Router:
             seq = session.last_seq
         if seq is None:
             return
-        recorder = self._late.get(seq)
-        if recorder is None:
-            recorder = self._late[seq] = OutputRecorder(self._limits.output)
-        entry = output_entry(message)
-        for shown in recorder.add(entry, message.payload_size):
-            whole = shown is entry
-            self._show(message if whole else entry_message(shown, message.raw_parent), topic)
-        if self._late_task is None:
-            self._late_task = asyncio.get_running_loop().create_task(self._store_late())
-            self._late_task.add_done_callback(self._late_stored)
+        self._late.add(seq, message, topic)
 
-    async def _store_late(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._late_now.wait(), LATE_S)
-        for seq, recorder in list(self._late.items()):
-            entries: list[OutputEntry] = recorder.take()
-            if entries:
-                await self.session.show(seq, entries, [], late=True)
-        while len(self._late) > REMEMBERED:
-            self._late.popitem(last=False)
+    async def _store_late(self, seq: int, entries: list[OutputEntry]) -> None:
+        await self.session.show(seq, entries, [], late=True)
 
-    def _late_stored(self, task: asyncio.Task[None]) -> None:
-        self._late_task = None
-        if not task.cancelled() and task.exception() is not None:
-            log.warning("Late output was not stored: %s", task.exception())
-
-    # what the engine tells -----------------------------------------------------------------------
+    # what the engine tells ------------------------------------------------------------
 
     def notice(self, notice: Notice) -> None:
         """A custom iopub message; front ends that do not know it ignore it."""
         content = {"code": notice.code, "text": notice.text, "seq": notice.seq}
-        self._show(make("reprise_notice", {**content, "detail": dict(notice.detail)}), b"notice")
+        self._clients.show(
+            make("reprise_notice", {**content, "detail": dict(notice.detail)}), b"notice"
+        )
         log.info("%s", notice.text)
 
     def progress(self, progress: Progress | None) -> None:
@@ -580,7 +490,7 @@ class Router:
         content: dict[str, Json] = {"done": 0, "total": 0, "over": True}
         if progress is not None:
             content = {"done": progress.done, "total": progress.total, "over": False}
-        self._show(make("reprise_progress", content), b"progress")
+        self._clients.show(make("reprise_progress", content), b"progress")
         self._replaying = progress is not None
         if self._replaying:
             # It may take long; what changes nothing does not wait for it.
@@ -593,15 +503,15 @@ class Router:
         """The command line asks for files, or for a reset, of the live workspace."""
         content, data = await workspace.answer(self.session, request.message.content())
         parent = request.message.raw_header
-        self._answer(request, make("workspace_reply", content, parent=parent, buffers=data))
+        self._clients.answer(request, make("workspace_reply", content, parent=parent, buffers=data))
 
     # control ---------------------------------------------------------------------------------
 
     async def _interrupt_request(self, request: Request) -> None:
-        self._status(request, "busy")
+        self._clients.status(request, "busy")
         self.interrupt()
-        self._reply(request, {"status": "ok"})
-        self._status(request, "idle")
+        self._clients.reply(request, {"status": "ok"})
+        self._clients.status(request, "idle")
 
     def interrupt(self) -> None:
         """Interrupt what runs, or the resume; harmless when nothing runs."""
@@ -624,7 +534,7 @@ class Router:
             log.warning("A shutdown_request was dropped: %s.", error)
             return
         self._shutting_down = True
-        self._status(request, "busy")
+        self._clients.status(request, "busy")
         await self.stop_running()
         if restart:
             try:
@@ -635,10 +545,10 @@ class Router:
             except RepriseError as error:
                 log.error("The restart was not recorded: %s", error)
         content = {"status": "ok", "restart": restart}
-        self._reply(request, content)
+        self._clients.reply(request, content)
         parent = request.message.raw_header
-        self._show(make("shutdown_reply", content, parent=parent), b"shutdown")
-        self._status(request, "idle")
+        self._clients.show(make("shutdown_reply", content, parent=parent), b"shutdown")
+        self._clients.status(request, "idle")
         self._on_shutdown()
 
     async def stop_running(self) -> None:
@@ -650,9 +560,7 @@ class Router:
         self.session.cancel_resume()
         if self._running:
             await self._end_running()
-        self._late_now.set()
-        if self._late_task is not None:
-            await asyncio.wait([self._late_task], timeout=STOP_S)
+        await self._late.finish(STOP_S)
 
     async def _end_running(self) -> None:
         self.interrupt()
@@ -675,8 +583,7 @@ class Router:
             await lane.close()
         for task in list(self._tasks):
             task.cancel()
-        for socket in (self._shell, self._control, self._stdin, self._iopub):
-            socket.close()
+        self._clients.close()
 
 
 #: jupyter_client gives a kernel 5 s to shut down (KernelManager.shutdown_wait_time).

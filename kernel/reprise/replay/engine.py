@@ -37,6 +37,7 @@ from reprise.log.model import (
 )
 from reprise.log.postgres import Log
 from reprise.log.store import Blobs, Notice, SessionLog, StepSummary
+from reprise.replay.durable import DurableLog
 from reprise.replay.executor import (
     IN_PLACE,
     Player,
@@ -66,12 +67,6 @@ TRIES_PER_STEP = 2
 
 #: Times a sandbox is started again by itself before somebody asks for something.
 REVIVALS = 3
-
-#: How long a cell waits for a database that went away before it is told so, seconds.
-DATABASE_PATIENCE_S = 10.0
-
-#: Pause before a write is repeated that Postgres refused for want of room or resources, seconds.
-RETRY_S = 0.05
 
 
 def now_us() -> int:
@@ -129,7 +124,7 @@ class LiveSession:
         self._holder = holder
         self._on_open = on_open
         self._on_sandbox = on_sandbox
-        self._log: SessionLog | None = None
+        self._log: DurableLog | None = None
         self._lease_lost: str | None = None
         self._database: Log | None = None
         self._environment: str | None = None
@@ -139,11 +134,7 @@ class LiveSession:
         self._first = link
         self._launch: asyncio.Task[None] | None = None
         self._resume: asyncio.Task[None] | None = None
-        self._recovery: asyncio.Task[None] | None = None
         self._order = asyncio.Lock()
-        # Held until a write is answered, repetitions included: the log tells a repeated write from
-        # a new one only if nothing else comes between.
-        self._writing = asyncio.Lock()
         self._opening = asyncio.Lock()
         self._tries: dict[int, int] = {}
         self._running: set[int] = set()
@@ -209,10 +200,14 @@ class LiveSession:
 
     @property
     def session(self) -> uuid.UUID | None:
-        return None if self._log is None else self._log.session
+        return None if self._log is None else self._log.log.session
 
     @property
     def writer(self) -> SessionLog:
+        return self._durable.log
+
+    @property
+    def _durable(self) -> DurableLog:
         if self._log is None:
             if self._lease_lost is not None:
                 raise LeaseLost(self._lease_lost)
@@ -244,7 +239,18 @@ class LiveSession:
         except BaseException:
             await opened.close()  # or the next attempt would wait for a lease of our own
             raise
-        self._log, self._lease_lost = opened, None
+        self._log = DurableLog(opened, self._on_lease_lost, self._on_outcome_waits)
+        self._lease_lost = None
+
+    async def _on_lease_lost(self, error: LeaseLost) -> None:
+        """Another process goes on with this session. What stands here is no longer its state."""
+        self._log, self._lease_lost = None, str(error)
+        self.live = False
+        if self._link is not None:
+            await self._link.guest.kill()
+
+    def _on_outcome_waits(self, seq: int) -> None:
+        self._router.notice(_outcome_waits(seq))
 
     async def _tell_of_changes(self, opened: SessionLog, now: EnvironmentSpec) -> None:
         """A session goes on under the environment of today; the user is told what changed."""
@@ -337,7 +343,7 @@ class LiveSession:
     async def _open_or_recover(self) -> SessionLog:
         if self._log is None:
             return await self.open()
-        await self._recovered()
+        await self._log.recovered()
         return self.writer
 
     async def _play(
@@ -408,10 +414,7 @@ class LiveSession:
         notice = Notice(seq, now_us(), code, text, detail or {})
         self._router.notice(notice)
         if self._log is not None:
-            try:
-                await self._log.note(notice)
-            except DatabaseUnavailable:
-                self._connection_lost()
+            await self._log.note(notice)
 
     def _sandbox_gone(self, cause: DeathCause) -> None:
         was_live, self.live = self.live, False
@@ -524,7 +527,7 @@ class LiveSession:
         """
         async with self._order:
             failpoint("before-accept")
-            step = await self._append(new)
+            step = await self._durable.append(new)
             failpoint("accepted")
             self.last_seq = step.seq
             self._running.add(step.seq)
@@ -534,41 +537,12 @@ class LiveSession:
                 failpoint("sent")
             return step
 
-    async def _append(self, new: NewStep) -> Step:
-        try:
-            async with asyncio.timeout(DATABASE_PATIENCE_S), self._writing:
-                while True:
-                    await self._recovered()
-                    try:
-                        # Repeated with equal arguments, a write whose answer was lost is claimed.
-                        return await self.writer.append_step(new)
-                    except DatabaseUnavailable:
-                        await self._wait_for_database()
-        except TimeoutError:
-            # If it was stored all the same, the log ends it as `lost` before its next step.
-            self._connection_lost()
-            raise DatabaseUnavailable(
-                "Postgres cannot be reached, so this was not run: nothing runs that is not in the "
-                "log. The session is as before; the kernel keeps trying to connect. "
-                "Run it again when Postgres is back (`reprise doctor` says what is wrong)."
-            ) from None
-
     async def show(
         self, seq: int, entries: list[OutputEntry], blobs: list[bytes], *, late: bool = False
     ) -> None:
         """Commit a batch of outputs, however long the database takes. Raises LeaseLost."""
         failpoint("before-outputs")
-        async with self._writing:
-            while True:
-                await self._recovered()
-                try:
-                    if blobs:
-                        await self.writer.blobs.put_many(blobs)
-                    await self.writer.append_outputs(seq, entries, late=late)
-                except DatabaseUnavailable:
-                    await self._wait_for_database()
-                else:
-                    break
+        await self._durable.show(seq, entries, blobs, late=late)
         failpoint("outputs-stored")
 
     async def conclude(
@@ -584,21 +558,7 @@ class LiveSession:
         """
         failpoint("before-outcome")
         self._running.discard(step.seq)
-        told = False
-        async with self._writing:
-            while True:
-                await self._recovered()
-                try:
-                    if blobs:
-                        await self.writer.blobs.put_many(blobs)
-                    await self.writer.record_outcome(step.seq, new, entries or [])
-                except DatabaseUnavailable:
-                    if not told:
-                        told = True
-                        self._router.notice(_outcome_waits(step.seq))
-                    await self._wait_for_database()
-                else:
-                    break
+        await self._durable.conclude(step.seq, new, entries or [], blobs or [])
         failpoint("outcome-recorded")
 
     def rolled_back(self, link: KernelLink) -> None:
@@ -607,35 +567,6 @@ class LiveSession:
             return  # several steps ran in it; the first of them did this
         self.live = False
         self._revive()
-
-    # the database goes away -----------------------------------------------------------------
-
-    def _connection_lost(self) -> None:
-        if self._recovery is None:
-            self._recovery = asyncio.get_running_loop().create_task(self._recover())
-            self._recovery.add_done_callback(_retrieve)
-
-    async def _recovered(self) -> None:
-        """Wait while the connection is being opened again. Raises LeaseLost."""
-        if self._recovery is not None:
-            await asyncio.shield(self._recovery)
-
-    async def _wait_for_database(self) -> None:
-        self._connection_lost()
-        await asyncio.sleep(RETRY_S)
-
-    async def _recover(self) -> None:
-        try:
-            await self.writer.recover()
-        except LeaseLost as error:
-            # Another process goes on with this session. What stands here is no longer its state.
-            self._log, self._lease_lost = None, str(error)
-            self.live = False
-            if self._link is not None:
-                await self._link.guest.kill()
-            raise
-        finally:
-            self._recovery = None
 
     # the end --------------------------------------------------------------------------------
 
@@ -656,7 +587,7 @@ class LiveSession:
     async def close(self) -> None:
         """End the sandbox and give the lease back."""
         self._closing = True
-        for task in (self._resume, self._recovery, self._launch, *self._tasks):
+        for task in (self._resume, self._launch, *self._tasks):
             if task is not None and not task.done():
                 task.cancel()
         if self._link is not None:
