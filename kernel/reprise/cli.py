@@ -64,8 +64,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Entry point of the `reprise` script."""
     terminal = Terminal(sys.stdout, sys.stderr)
     try:
-        code = _dispatch(list(sys.argv[1:] if argv is None else argv), terminal)
-        sys.stdout.flush()
+        try:
+            code = _dispatch(list(sys.argv[1:] if argv is None else argv), terminal)
+        finally:
+            # Also when argparse exits after its help: here a reader that went away is no error.
+            sys.stdout.flush()
     except BrokenPipeError:
         # The reader (`| head`) has what it wanted. Python would complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -6,6 +6,8 @@ import re
 import signal
 import subprocess
 import sys
+import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -45,6 +47,19 @@ def lab(reprise: Reprise, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     process.wait(timeout=60)
 
 
+def answer_of(url: str, timeout_s: float = 30) -> bytes:
+    """What the server answers; it tells its address a moment before it listens there."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=timeout_s) as answer:
+                return bytes(answer.read())
+        except urllib.error.URLError as error:
+            refused = isinstance(error.reason, ConnectionRefusedError)
+            if not refused or time.monotonic() > deadline:
+                raise
+
+
 @pytest.mark.skipif(find_spec("jupyterlab") is None, reason="SKIPPED: JupyterLab is not installed")
 def test_the_lab_offers_the_kernel_of_this_python(lab: subprocess.Popen[str]) -> None:
     assert lab.stderr is not None
@@ -54,9 +69,7 @@ def test_the_lab_offers_the_kernel_of_this_python(lab: subprocess.Popen[str]) ->
             break
     else:
         pytest.fail("JupyterLab ended without telling its address")
-    with urllib.request.urlopen(f"{found[1]}/api/kernelspecs?token=t", timeout=30) as answer:
-        specs = json.load(answer)["kernelspecs"]
+    specs = json.loads(answer_of(f"{found[1]}/api/kernelspecs?token=t"))["kernelspecs"]
     argv = specs["reprise"]["spec"]["argv"]
     assert argv[:3] == [sys.executable, "-m", "reprise.jupyter"]
-    with urllib.request.urlopen(f"{found[1]}/lab?token=t", timeout=30) as answer:
-        assert answer.status == 200
+    assert answer_of(f"{found[1]}/lab?token=t")

@@ -41,7 +41,8 @@ def test_a_progress_is_told_and_comes_to_its_end(kernels: Kernels) -> None:
     kernel = kernels("process")
     client = kernel.client()
     for number in range(5):
-        client.run(f"x = {number}")
+        # Long enough for the next client to be there before the resume is over.
+        client.run(f"import time; time.sleep(0.5); x = {number}")
     kernel, client = killed(kernels, kernel)
     client.run("x")
     told = [h.content for h in client.heard if h.type == "reprise_progress"]

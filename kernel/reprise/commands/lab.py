@@ -16,6 +16,9 @@ from reprise.errors import UnavailableError
 #: Everything after `reprise lab` is JupyterLab's, options too.
 PASS_ON = True
 
+#: The wheel's own setting enables it too; this holds for an installation in place as well.
+ENABLE = "--ServerApp.jpserver_extensions=reprise_server=True"
+
 EXAMPLES = """\
   reprise lab
   reprise lab ~/notebooks --no-browser --port 9999     what follows goes to jupyter lab as it is
@@ -37,7 +40,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:  # noqa: ARG001 - 
     with kernel_path() as folder:
         paths = [str(folder), *filter(None, [os.environ.get("JUPYTER_PATH")])]
         child = subprocess.Popen(
-            [sys.executable, "-m", "jupyterlab", *args.jupyter],
+            [sys.executable, "-m", "jupyterlab", ENABLE, *args.jupyter],
             env={**os.environ, "JUPYTER_PATH": os.pathsep.join(paths)},
         )
 
