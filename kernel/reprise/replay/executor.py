@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from reprise.errors import GuestCallFailed, RepriseError, SandboxDied
-from reprise.log.model import Json, OutputEntry
+from reprise.log.model import Json
 from reprise.log.store import LogReader, StepRecord
 from reprise.replay.compare import compare
 from reprise.replay.difference import Comparison
@@ -359,11 +359,6 @@ def _silent(code: str) -> Message:
             "stop_on_error": False,
         },
     )
-
-
-def entries_text(entries: Iterable[OutputEntry]) -> str:
-    """The plain text of what entries show, for messages and tests."""
-    return "".join(str(entry.content.get("text", "")) for entry in entries)
 
 
 def died_on_replay(seq: int | None, error: SandboxDied) -> str:

@@ -9,14 +9,13 @@ from reprise.errors import UsageError
 from reprise.sandbox.bubblewrap import BubblewrapBackend
 from reprise.sandbox.contract import Backend
 from reprise.sandbox.process import ProcessBackend
+from reprise.settings import BACKEND, DEFAULT_BACKEND
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
 #: Entry point group for backends of other distributions: name → class without arguments.
 GROUP = "reprise.backends"
-
-DEFAULT = "bubblewrap"
 
 _BUILT_IN: dict[str, type[BubblewrapBackend] | type[ProcessBackend]] = {
     "bubblewrap": BubblewrapBackend,
@@ -42,7 +41,7 @@ def backend(name: str | None = None) -> Backend:
     Raises UsageError for an unknown name. Never another one instead: isolation is not given up
     unasked.
     """
-    name = name or os.environ.get("REPRISE_BACKEND") or DEFAULT
+    name = name or os.environ.get(BACKEND) or DEFAULT_BACKEND
     if name in _BUILT_IN:
         return _BUILT_IN[name]()
     for entry in _entry_points():
