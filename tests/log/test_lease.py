@@ -9,7 +9,7 @@ import uuid
 import psycopg
 import pytest
 
-from reprise.errors import LeaseHeld, LeaseLost, SessionNotFound, UsageError
+from reprise.errors import DatabaseUnavailable, LeaseHeld, LeaseLost, SessionNotFound, UsageError
 from reprise.log.model import canonical_step, extend
 from reprise.log.postgres import Log
 from reprise.log.writer import Writer
@@ -185,6 +185,9 @@ async def test_many_tries_of_two_writers_never_interleave(log: Log, dsn: str, ho
                 pid = await asyncio.to_thread(_holder, dsn, session)
                 if pid is not None and tries % 3 == 0:
                     await asyncio.to_thread(terminate, dsn, pid)
+                continue
+            except DatabaseUnavailable:
+                tries += 1  # the other one's blow met us while we took it
                 continue
             try:
                 for _ in range(5):
