@@ -17,26 +17,14 @@ import tempfile
 import time
 from pathlib import Path
 
+from beside import fsync_ms
+
 from reprise.log.connect import open_connection
 from reprise.log.embedded import Server
 from reprise.log.model import NewOutcome, NewStep, OutputEntry, outputs_hash
 from reprise.log.postgres import Log
 
 CODE = "frame = read('sales.csv')\nframe.groupby('region').agg({'amount': ['mean', 'sum']})\n"
-
-
-def fsync_seconds(folder: Path) -> float:
-    """The median time of a small write with fdatasync, as Postgres does for a commit."""
-    times = []
-    with (folder / "fsync-probe").open("wb", buffering=0) as file:
-        for _ in range(100):
-            file.seek(0)
-            file.write(b"x" * 8192)
-            began = time.perf_counter()
-            os.fdatasync(file.fileno())
-            times.append(time.perf_counter() - began)
-    (folder / "fsync-probe").unlink()
-    return statistics.median(times)
 
 
 async def measure(dsn: str | None, home: Path, pairs: int) -> None:
@@ -72,7 +60,7 @@ async def measure(dsn: str | None, home: Path, pairs: int) -> None:
     await bare.execute("DROP SCHEMA reprise_benchmark CASCADE")
     await bare.close()
     pair, single = statistics.median(pair_times), statistics.median(bare_times)
-    print(f"fsync (8 KiB, median)          {fsync_seconds(home) * 1e3:8.3f} ms")
+    print(f"fsync (8 KiB, median)          {fsync_ms(home):8.3f} ms")
     print(f"bare INSERT with commit        {single * 1e3:8.3f} ms  {1 / single:8.0f} /s")
     print(f"step + outcome (two commits)   {pair * 1e3:8.3f} ms  {1 / pair:8.0f} pairs/s")
     print(f"best block                     {min(pair_times) * 1e3:8.3f} ms")

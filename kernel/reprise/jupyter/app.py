@@ -30,9 +30,9 @@ from reprise.jupyter.connection import (
 from reprise.jupyter.router import Router
 from reprise.jupyter.wire import Signer
 from reprise.log.model import Json
-from reprise.log.postgres import Log
+from reprise.log.postgres import Log, now_us
 from reprise.log.store import Notice, SessionLog
-from reprise.replay.engine import LiveSession, SessionPlan, now_us
+from reprise.replay.engine import LiveSession, SessionPlan
 from reprise.replay.link import KernelLink
 from reprise.sandbox.connection import Guest
 from reprise.sandbox.environment import environment_spec

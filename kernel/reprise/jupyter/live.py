@@ -21,7 +21,8 @@ from reprise.log.model import (
     Step,
     StepKind,
 )
-from reprise.replay.engine import LiveSession, now_us
+from reprise.log.postgres import now_us
+from reprise.replay.engine import LiveSession
 from reprise.replay.executor import ensure_subshell
 from reprise.replay.link import KernelLink, Run, entry_message, reply_entry
 from reprise.replay.message import Message, make, request_payload

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 import psycopg
 
 from reprise.errors import (
@@ -37,16 +36,12 @@ from reprise.log.model import Json
 from reprise.log.reader import SESSION_QUERY, Reader, session_info
 from reprise.log.store import SessionInfo
 from reprise.log.writer import Writer
+from reprise.settings import DSN, home_path
 
 
 def now_us() -> int:
     """Microseconds since the epoch, UTC. For people to read; nothing is decided by it."""
     return time.time_ns() // 1000
-
-
-def default_home() -> Path:
-    """Where the embedded parts keep their state: REPRISE_HOME, else the user's data folder."""
-    return Path(os.environ.get("REPRISE_HOME") or platformdirs.user_data_path("reprise")).absolute()
 
 
 class Log:
@@ -91,9 +86,9 @@ class Log:
         dsn: default REPRISE_DSN, else the embedded server. owner: default the OS user's name.
         Raises UnavailableError or DatabaseUnavailable.
         """
-        folder = (home or default_home()).absolute()
+        folder = (home or home_path()).absolute()
         name = owner or getpass.getuser()
-        given = dsn or os.environ.get("REPRISE_DSN")
+        given = dsn or os.environ.get(DSN)
         server = None
         if given:
             kernel_dsn = owner_dsn = given

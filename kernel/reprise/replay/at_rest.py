@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 
 from reprise.errors import UsageError
 from reprise.log.model import NO_OUTPUTS, NewOutcome, Step
+from reprise.log.postgres import now_us
 from reprise.log.store import LogReader, SessionLog
-from reprise.replay.engine import now_us, reset_step, trees
+from reprise.replay.engine import reset_step, trees
 from reprise.replay.executor import AskPassword, Played
 from reprise.replay.plan import plan
 from reprise.replay.verify import DetachedSandbox, patience

@@ -35,7 +35,7 @@ from reprise.log.model import (
     Status,
     Step,
 )
-from reprise.log.postgres import Log
+from reprise.log.postgres import Log, now_us
 from reprise.log.store import Blobs, Notice, SessionLog, StepSummary
 from reprise.replay.durable import DurableLog
 from reprise.replay.executor import (
@@ -67,11 +67,6 @@ TRIES_PER_STEP = 2
 
 #: Times a sandbox is started again by itself before somebody asks for something.
 REVIVALS = 3
-
-
-def now_us() -> int:
-    """Microseconds since the epoch, UTC. For people; nothing is decided by it."""
-    return time.time_ns() // 1000
 
 
 @dataclass(frozen=True)

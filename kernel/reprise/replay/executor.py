@@ -7,12 +7,12 @@ writes nothing: the record is canonical.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from reprise.errors import GuestCallFailed, RepriseError, SandboxDied
 from reprise.log.model import Json
+from reprise.log.postgres import now_us
 from reprise.log.store import LogReader, StepRecord
 from reprise.replay.compare import compare
 from reprise.replay.difference import Comparison
@@ -224,7 +224,7 @@ class Player:
             replayed,
             recorded_cut=record.outcome is not None and record.outcome.new.cut,
             replayed_cut=run.recorder.cut,
-            moments=(record.step.new.at, time.time_ns() // 1000),
+            moments=(record.step.new.at, now_us()),
         )
         return Played(record, comparison, playing.audience.missing_input)
 
