@@ -85,7 +85,11 @@ class NewStep:
     payload: JSON object; its shape belongs to the kind:
       cell     {header, metadata, content}: the execute_request as it came
       comm     {header, metadata, content}: the comm_open, comm_msg or comm_close as it came
+      command  {shell: text} or {argv: [word, …]}, with {cwd, env, stdin: sha256 or null,
+               timeout_s, output_bytes, output_lines, background}; or {stop: seq of a background
+               command}
       upload   {root, entries: [[path, type, mode, size, sha256-or-target], …], removed: [path…]}
+      mount    {target: absolute path, tree: sha256 of the manifest of what is shown there}
       restart  {tree: sha256 of the workspace's manifest, or null when it was not kept}
     blobs: sha256 (hex) of stored blobs that the payload needs, in order (message buffers, files).
     environment: sha256 (hex) of the environment it runs under.
@@ -163,7 +167,8 @@ class OutputEntry:
 
     type: stream, display_data, update_display_data, execute_result, error, clear_output,
       comm_open, comm_msg, comm_close, input_request, execute_reply (always last, and only when
-      it says more than that it went well), or any other iopub type a kernel sent.
+      it says more than that it went well), step_reply (always last, of a command, upload or mount:
+      its result), or any other iopub type a kernel sent.
     blobs: sha256 (hex) of message buffers, in order.
     """
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from reprise.log.model import (
+    Actor,
     Json,
     NewOutcome,
     NewStep,
@@ -34,6 +35,10 @@ class SessionInfo:
     kernel: str
     environment: str | None
     holder: Mapping[str, Json] | None  # who holds the lease now, if anyone
+    #: The session this one was forked from (the one that owns the last shared event), and the last
+    #: shared step there; -1 when nothing is shared. `steps` counts shared steps too.
+    parent: uuid.UUID | None = None
+    fork_seq: int | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,39 @@ class Notice:
     detail: Mapping[str, Json]
 
 
+@dataclass(frozen=True)
+class Artifact:
+    """A file taken out of a workspace: stored as a blob, never replayed.
+
+    seq: the last step of the session when it was taken (-1: before the first).
+    path: in the workspace.  at: microseconds since the epoch, UTC.
+    """
+
+    id: uuid.UUID
+    session: uuid.UUID
+    seq: int
+    path: str
+    sha256: str
+    size: int
+    mode: int
+    actor: Actor
+    at: int
+
+
+@dataclass(frozen=True)
+class StateRecord:
+    """What stood in a live sandbox after step `seq`, for a later verify to compare with.
+
+    files: sha256 of the workspace's manifest (a blob; the files themselves are not kept).
+    variables: fingerprint by name, as `replay.variables` makes it; None for other languages.
+    """
+
+    seq: int
+    at: int
+    files: str | None
+    variables: Mapping[str, Json] | None
+
+
 class Blobs(Protocol):
     """Content-addressed bytes of one owner; small ones in Postgres, larger ones in files."""
 
@@ -104,6 +142,12 @@ class LogReader(Protocol):
         """Steps start ≤ seq < stop in order, fetched in pages (memory stays bounded)."""
 
     async def notices(self) -> list[Notice]: ...
+
+    async def by_key(self, key: str) -> StepRecord | None:
+        """The step that was accepted under an idempotency key, outputs included."""
+
+    async def states(self) -> list[StateRecord]:
+        """What was recorded of the live state, the earliest step first."""
 
     async def environment(self, digest: str) -> Mapping[str, Json]:
         """The recorded spec of an environment."""
@@ -141,6 +185,8 @@ class SessionLog(LogReader, Protocol):
         """Commit the last outputs and the outcome together (one round trip)."""
 
     async def note(self, notice: Notice) -> None: ...
+
+    async def record_state(self, state: StateRecord) -> None: ...
 
     async def record_environment(self, digest: str, spec: Mapping[str, Json]) -> None: ...
 

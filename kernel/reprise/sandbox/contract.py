@@ -14,6 +14,8 @@ Channels on the stream (`frames.Channel`), each with its parts:
     ANSWER                  id (4 bytes), JSON {"ok": true, …} or {"ok": false, "error", "kind"},
                             *data
     EVENT                   JSON {"event", …} (guest → host)
+    COMMAND                 id of the `run` call (4 bytes), b"o" or b"e", data: what a command wrote to
+                            stdout or stderr (guest → host), before the call's ANSWER
 
 Calls, arguments → answer:
 
@@ -27,6 +29,26 @@ Calls, arguments → answer:
     tree            {hashes: bool, limit, after?} → {entries: [{path, type, mode, size, mtime_ns,
                     sha256?, target?}], more: bool}
     usage           {} → {memory, processes, workspace}: bytes, count, bytes
+    install         {stage, removed: [path]} → {}: moves what lies below the folder `stage` of the
+                    workspace (put there before) to the same paths below the workspace, after removing
+                    `removed`; the stage is gone afterwards
+    run             {name, argv, cwd, env, timeout_s, output_bytes, output_lines, background}, with
+                    stdin as one data part (or none) → at its end {exit_code, signal, timed_out,
+                    duration_us, stdout: {bytes, lines, cut, file}, stderr: {…}}; for `background` at
+                    its start {}
+    signal_command  {name, signal} → {}: to the process group of a running command, or with SIGKILL
+                    to its whole tree
+    commands        {} → {commands: [{name, pid, running, exit_code, signal, started_us}]}: of
+                    background
+
+A command's argv is [program, …]; `argv: null, shell: text` runs the text with bash, or sh where there
+is none. cwd: absolute, or relative to where the notebook lies ("" or null: there). Its variables are
+the language kernel's with `env` on top. Its process tree ends with it, children that left its session
+or process group too; a background command's when it is stopped, or with the interpreter at a
+restart_kernel. Past `output_bytes` or `output_lines` of a stream nothing more of that stream is sent
+(`cut`), the command runs on, and `file` names a file of the workspace that holds the whole stream, up
+to a bound of the guest's: `.reprise/commands/NAME/stdout`. A background command's streams go there
+from the start.
 
 Paths are relative to the workspace, separated by "/", names decoded with surrogateescape.
 The guest resolves them beneath the workspace (openat2 RESOLVE_BENEATH where the kernel has it).
@@ -43,7 +65,7 @@ side; a violation ends the sandbox (ProtocolViolation).
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -54,7 +76,7 @@ class Limits:
     """What a sandbox may use. Sizes in bytes, times in seconds; 0 means no limit.
 
     output: recorded and shown output of one step; message: one iopub message; request: one
-    request of a client; wall: run time of one step.
+    request of a client; wall: run time of one step; mounts: all that is mounted with `mount`.
     """
 
     memory: int = 0
@@ -67,6 +89,7 @@ class Limits:
     output: int = 16 << 20
     message: int = 8 << 20
     request: int = 32 << 20
+    mounts: int = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -138,6 +161,37 @@ class DeathCause:
         return {key: value for key, value in found.items() if value is not None}
 
 
+#: Where `Container.mount` may show a tree: in a folder of its own below one of these.
+MOUNT_PLACES = ("/skills", "/mnt")
+
+
+class TreeEntry(Protocol):
+    """One thing in a tree to mount (`workspace.manifest.Entry` is one)."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def type(self) -> Literal["file", "dir", "link"]: ...
+    @property
+    def mode(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def sha256(self) -> str | None: ...
+    @property
+    def target(self) -> str | None: ...
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A tree of files to mount: its digest (sha256 of its manifest), its entries in path order,
+    and how to read a file's bytes by their sha256."""
+
+    digest: str
+    entries: Sequence[TreeEntry]
+    read: Callable[[str], Awaitable[bytes]]
+
+
 class Container(Protocol):
     """A started sandbox as its backend sees it.
 
@@ -155,6 +209,15 @@ class Container(Protocol):
 
     def memory_exceeded(self) -> int | None:
         """The memory limit in bytes if the container was ever ended for passing it, else None."""
+
+    async def mount(self, target: str, tree: Tree) -> str:
+        """Show a tree read-only at `target` from now on, in place of what was mounted there.
+
+        No process of the sandbox can change it; modes are kept. Returns the path where it lies as
+        seen from inside (another one where nothing isolates). Whole or not at all: a tree that
+        could not be shown leaves what was there. Raises UsageError for a target outside
+        MOUNT_PLACES, TooLarge, SandboxError, SandboxDied.
+        """
 
     async def kill(self) -> None:
         """End every process of it, now. Idempotent; returns when they are gone."""
