@@ -41,6 +41,9 @@ TREE_BYTES = 256 << 20
 TREE_FILES = 20_000
 TREE_SECONDS = 10.0
 
+#: The largest file that is kept as an artifact: it passes through this process' memory.
+ARTIFACT_BYTES = 512 << 20
+
 #: Share of the machine's (or the control group's) memory that one sandbox may use by default.
 MEMORY_SHARE = 0.75
 

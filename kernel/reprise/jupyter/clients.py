@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from reprise.jupyter.connection import Sockets
-from reprise.jupyter.live import Request
+from reprise.jupyter.request import Request
 from reprise.jupyter.wire import Signer, join, split
 from reprise.log.model import Json
 from reprise.replay.message import Malformed, Message, make
@@ -117,11 +117,17 @@ class Clients:
         self.reply(request, {**reply, **content})
         self.status(request, "idle")
 
-    def abort(self, request: Request) -> None:
-        """Answer a cell that is not run because one before it failed (as ipykernel does)."""
+    def abort(self, request: Request) -> bool:
+        """Answer a cell that is not run because one before it failed (as ipykernel does).
+
+        False for what is never aborted: a step_request.
+        """
+        if request.message.msg_type != "execute_request":
+            return False
         self.status(request, "busy")
         self.reply(request, {"status": "aborted"}, status="aborted")
         self.status(request, "idle")
+        return True
 
     def ask(self, request: Request, message: Message, tries: int = ASK_TRIES) -> None:
         """An input_request, to the client whose cell asks, as soon as its stdin is connected."""

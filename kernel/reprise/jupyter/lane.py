@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from reprise.jupyter.live import Request
+from reprise.jupyter.request import Request
 
 
 class Lane:
@@ -15,13 +15,13 @@ class Lane:
     work: runs one request and says whether what is queued behind it is to be aborted. It takes in
       what has arrived before it answers, so that all that was sent before the client knew of the
       error is aborted, and nothing that was sent after.
-    abort: answers one request as aborted.
+    abort: answers one request as aborted; False when it is not to be aborted, and stays.
     """
 
     def __init__(
         self,
         work: Callable[[Request], Awaitable[bool]],
-        abort: Callable[[Request], None],
+        abort: Callable[[Request], bool],
     ) -> None:
         self._work = work
         self._abort = abort
@@ -37,8 +37,8 @@ class Lane:
         try:
             while self._queue:
                 if await self._work(self._queue.popleft()):
-                    while self._queue:
-                        self._abort(self._queue.popleft())
+                    kept = [request for request in self._queue if not self._abort(request)]
+                    self._queue = deque(kept)
         finally:
             self._task = None
 

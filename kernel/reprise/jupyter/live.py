@@ -7,15 +7,21 @@ import logging
 import signal
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from reprise.errors import LeaseLost, RepriseError, SandboxDied, TooLarge
 from reprise.failpoints import failpoint
+from reprise.jupyter.flushing import Flushing
+from reprise.jupyter.request import Request
+from reprise.jupyter.steps import StepRequest
 from reprise.log.model import (
+    USER,
+    Actor,
     During,
     Json,
     NewOutcome,
     NewStep,
+    Outcome,
     OutputEntry,
     Status,
     Step,
@@ -32,12 +38,6 @@ from reprise.sandbox.frames import Channel
 
 log = logging.getLogger("reprise")
 
-#: Seconds between two commits of what a running step has shown.
-FLUSH_S = 0.2
-
-#: Bytes of output that are committed at once.
-FLUSH_BYTES = 2 << 20
-
 #: Seconds that the reply of an interrupted step may come after its idle.
 INTERRUPTED_REPLY_S = 1.0
 
@@ -50,19 +50,6 @@ SENDS = 100
 
 
 @dataclass(frozen=True)
-class Request:
-    """A client's request: how to answer it, and the message."""
-
-    channel: str
-    idents: list[bytes]
-    message: Message
-
-    @property
-    def client(self) -> bytes:
-        return self.idents[0] if self.idents else b""
-
-
-@dataclass(frozen=True)
 class Ended:
     """How a live step ended, for its lane: `failed` asks for the abort of what is queued."""
 
@@ -71,6 +58,7 @@ class Ended:
     idle_topic: bytes
     failed: bool
     terminated: bool = False
+    outcome: Outcome | None = None
 
 
 @dataclass(eq=False)
@@ -80,6 +68,7 @@ class LiveStep:
     publish: shows an iopub message to the clients. ask: passes an input_request on.
     during: the main step that runs while this one starts, if this one goes beside it.
     before_outcome: awaited when the run has ended, before its outcome is stored.
+    actor: who asked; key: the idempotency key that the client gave.
     """
 
     session: LiveSession
@@ -90,6 +79,8 @@ class LiveStep:
     ask_client: Callable[[Run, Message], None]
     during: Callable[[], During | None]
     before_outcome: Callable[[], Awaitable[None]]
+    actor: Actor = USER
+    key: str | None = None
     interrupted: bool = False
     timed_out: bool = False
     killed: str | None = None
@@ -97,8 +88,7 @@ class LiveStep:
     run: Run | None = None
     link: KernelLink | None = None
     input_shown: Message | None = None
-    _timer: asyncio.TimerHandle | None = None
-    _flushing: asyncio.Task[None] | None = None
+    _flushing: Flushing | None = None
     _sends: int = 1
     over: asyncio.Event = field(default_factory=asyncio.Event)
     _interrupt_waits: bool = False
@@ -114,9 +104,8 @@ class LiveStep:
         self.publish(self._numbered(message), topic)
 
     def recorded(self, run: Run) -> None:
-        if run.recorder.pending_bytes > FLUSH_BYTES:
-            # Large outputs go to the log while the step still runs, not at its end.
-            self._flush()
+        if self._flushing is not None:
+            self._flushing.recorded()
 
     def ask(self, run: Run, message: Message) -> None:
         self.ask_client(run, message)
@@ -168,11 +157,7 @@ class LiveStep:
         """Commit the step and send it, in one go. Raises what prevents it; then nothing ran."""
         message = self.request.message
         if message.size > self.limits.request:
-            raise TooLarge(
-                f"This request is {message.size:,} bytes; {self.limits.request:,} are the most a "
-                "step may be, so it was not run. Put large data into a file beside the notebook "
-                "and read it from there, or raise the environment's limit `request`."
-            )
+            raise too_large(message.size, self.limits.request)
         payload = request_payload(message)
         self.link = link = self.session.link
         subshell = message.subshell_id
@@ -194,8 +179,10 @@ class LiveStep:
             payload,
             self.session.environment,
             now_us(),
+            self.actor,
             during=self.during(),
             blobs=blobs,
+            key=self.key,
         )
 
         def send(step: Step) -> None:
@@ -217,7 +204,7 @@ class LiveStep:
         """
         run, step, link = self._running()
         began = time.monotonic()
-        self._arm()
+        self._flushing = Flushing(self.session, step.seq, run.recorder, run.take_blobs)
         died: SandboxDied | None = None
         try:
             await self._finished(run, link)
@@ -225,7 +212,7 @@ class LiveStep:
             died = error
         finally:
             link.end(run)
-            await self._stop_flushing()
+            await self._flushing.stop()
         await self.before_outcome()
         failpoint("ended")
         took_us = round((time.monotonic() - began) * 1e6)
@@ -239,7 +226,7 @@ class LiveStep:
         if final is not None:
             run.recorder.add(final)
         try:
-            await self.session.conclude(
+            outcome = await self.session.conclude(
                 step,
                 NewOutcome(
                     status,
@@ -265,7 +252,7 @@ class LiveStep:
             and isinstance(died.cause, DeathCause)
             and died.cause.signal == signal.SIGTERM
         )
-        return Ended(reply, idle, run.idle_topic or b"status", failed, told_to_end)
+        return Ended(reply, idle, run.idle_topic or b"status", failed, told_to_end, outcome)
 
     async def _finished(self, run: Run, link: KernelLink) -> None:
         wall = self.limits.wall or None
@@ -291,33 +278,6 @@ class LiveStep:
             self.session.stop_sandbox()
             await run.finished
 
-    def _arm(self) -> None:
-        """Commit what was shown so far, again and again, until the step ends."""
-        self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self._flush)
-
-    def _flush(self) -> None:
-        if self._flushing is None:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._flushing = asyncio.get_running_loop().create_task(self._flush_once())
-
-    async def _flush_once(self) -> None:
-        run, step, _ = self._running()
-        if run.recorder.pending_bytes:
-            blobs, run.blobs = run.blobs, []
-            await self.session.show(step.seq, run.recorder.take(), blobs)
-        self._flushing = None
-        if not run.finished.done():
-            self._arm()
-
-    async def _stop_flushing(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._flushing is not None:
-            await self._flushing
-            if self._timer is not None:
-                self._timer.cancel()
-
     def _running(self) -> tuple[Run, Step, KernelLink]:
         if self.run is None or self.step is None or self.link is None:
             raise LeaseLost("The step was never accepted.")
@@ -337,7 +297,11 @@ class LiveStep:
         if self.interrupted:
             # Also when the cell caught it and ended well: no replay can cut it there again.
             return "interrupted", {"what": "interrupt"}
-        return ("error" if run.reply_content.get("status") == "error" else "ok"), None
+        said = run.reply_content.get("status")
+        if said == "aborted":
+            # The language kernel never ran it, however often it was asked: nor may a replay.
+            return "lost", {"what": "aborted"}
+        return ("error" if said == "error" else "ok"), None
 
     def _prompt(self, run: Run) -> int | None:
         content = self.request.message.content()
@@ -376,8 +340,26 @@ class LiveStep:
         run.reply_content = content
         run.reply = self._message("execute_reply", content)
 
+    def as_requested(self, ended: Ended, asked: StepRequest, request: Request) -> Ended:
+        """The end of a cell or comm that a step_request asked for, with a step_reply."""
+        _, step, _ = self._running()
+        if ended.outcome is None:
+            return ended
+        last = None
+        if ended.reply is not None and self.kind == "cell":
+            last = OutputEntry("execute_reply", ended.reply.content())
+        return replace(ended, reply=asked.reply(request, step, ended.outcome, last))
+
     def _message(self, msg_type: str, content: dict[str, Json]) -> Message:
         return make(msg_type, content, parent=self.request.message.raw_header)
+
+
+def too_large(size: int, limit: int) -> TooLarge:
+    return TooLarge(
+        f"This request is {size:,} bytes; {limit:,} are the most a step may be, so it was not run. "
+        "Put large data into a file beside the notebook and read it from there, or raise the "
+        "environment's limit `request`."
+    )
 
 
 def rolled_back_text(seq: int, cause: object, killed: str | None) -> str:

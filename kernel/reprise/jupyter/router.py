@@ -9,25 +9,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
+import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
-from reprise.errors import RepriseError, SandboxDied
+from reprise.errors import RepriseError, SandboxDied, UsageError
 from reprise.failpoints import failpoint
 from reprise.jupyter import workspace
 from reprise.jupyter.clients import Clients
 from reprise.jupyter.connection import Sockets
 from reprise.jupyter.lane import Lane
 from reprise.jupyter.late import LateOutputs
-from reprise.jupyter.live import Ended, LiveStep, Request
+from reprise.jupyter.live import Ended, LiveStep, too_large
+from reprise.jupyter.live_call import LiveCall
 from reprise.jupyter.local import answer_without_kernel
+from reprise.jupyter.request import Request
+from reprise.jupyter.steps import Parsing, StepRequest, stored_reply
 from reprise.jupyter.waiting import WaitingCell
 from reprise.jupyter.wire import Signer
-from reprise.log.model import During, Json, OutputEntry
-from reprise.log.store import Notice
+from reprise.log.model import During, Json, OutputEntry, StepKind
+from reprise.log.store import Notice, StepRecord
 from reprise.replay.engine import LiveSession, Progress
-from reprise.replay.link import Run
+from reprise.replay.link import Run, entry_message
 from reprise.replay.message import UNRECORDED, Malformed, Message, make
 from reprise.sandbox.contract import Limits
 from reprise.sandbox.frames import Channel
@@ -85,10 +90,10 @@ class Router:
         self._info = sockets.info
         self._clients = Clients(sockets, signer, self._received, self._answered)
         self._lanes: dict[str | None, Lane] = {}
-        self._running: dict[LiveStep, None] = {}
-        self._main: LiveStep | None = None
+        self._running: dict[LiveStep | LiveCall, None] = {}
+        self._main: LiveStep | LiveCall | None = None
         self._accepting: Request | None = None
-        self._next: LiveStep | None = None
+        self._next: LiveStep | LiveCall | None = None
         self._replaying = False
         self._behind: list[Request] = []
         self._held: list[tuple[Request, Message]] = []
@@ -102,6 +107,9 @@ class Router:
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._session: LiveSession | None = None
+        #: What a client must show to act as an agent; the server extension reads it from the
+        #: kernel's own file, which no browser can.
+        self.agent_token = secrets.token_hex(32)
 
     @property
     def session(self) -> LiveSession:
@@ -119,6 +127,8 @@ class Router:
         kind, channel = request.message.msg_type, request.channel
         if kind == "execute_request":
             self._lane(request).put(request)
+        elif kind == "step_request" and channel == "shell":
+            self._main_lane().put(request)
         elif kind in COMM and channel == "shell":
             self._begin(self._comm(request))
         elif kind == "kernel_info_request" and not self._kernel_can_say(request):
@@ -129,6 +139,8 @@ class Router:
             self._begin(self._shutdown(request))
         elif kind == "workspace_request" and channel == "control":
             self._begin(self._workspace(request))
+        elif kind == "attach_request" and channel == "control":
+            self._begin(self._attach(request))
         elif kind == "connect_request":
             self._clients.locally(request, {"status": "ok", **self._info.ports()})
         elif kind in PASSED_CONTROL and (channel == "control" or kind in PASSED_SHELL):
@@ -136,8 +148,15 @@ class Router:
         else:
             log.warning("Unknown message type %.100r on the %s channel.", kind, channel)
 
+    def _main_lane(self) -> Lane:
+        return self._lane_of(None)
+
     def _lane(self, request: Request) -> Lane:
-        key = "control" if request.channel == "control" else request.message.subshell_id
+        return self._lane_of(
+            "control" if request.channel == "control" else request.message.subshell_id
+        )
+
+    def _lane_of(self, key: str | None) -> Lane:
         lane = self._lanes.get(key)
         if lane is None:
             for old in [k for k, v in self._lanes.items() if v.idle and k is not None]:
@@ -158,8 +177,10 @@ class Router:
     # steps -----------------------------------------------------------------------------------
 
     async def _cell(self, request: Request) -> bool:
-        """Run one execute_request; True when what is queued behind it has to be aborted."""
+        """Run one request of a lane; True when cells queued behind it have to be aborted."""
         try:
+            if request.message.msg_type == "step_request":
+                return await self._requested(request)
             return await self._run_cell(request)
         except Exception as error:
             log.exception("A cell could not be handled.")
@@ -176,6 +197,21 @@ class Router:
             return False
         stop_on_error = not content.get("silent") and content.get("stop_on_error", True)
         step = self._live_step(request, "cell", main)
+        return await self._run_step(request, step, main, stop_on_error=bool(stop_on_error))
+
+    async def _run_step(
+        self,
+        request: Request,
+        step: LiveStep | LiveCall,
+        main: bool,
+        *,
+        stop_on_error: bool,
+        asked: StepRequest | None = None,
+    ) -> bool:
+        """Run a step of a lane to its end and tell it; True when it failed and cells must stop.
+
+        asked: the step_request it comes from, which is answered by a step_reply.
+        """
         if main:
             self._accepting, self._next = request, step
         try:
@@ -185,11 +221,13 @@ class Router:
             if stop_on_error:
                 self._clients.drain()
             self._clients.refuse(request, error)
-            return bool(stop_on_error)
+            return stop_on_error
         finally:
             if main:
                 self._accepted()
         self._begin_step(step, main)
+        if isinstance(step, LiveCall):
+            self._clients.status(request, "busy")  # of a cell the language kernel says it
         try:
             ended = await step.end()
         except RepriseError as error:
@@ -197,7 +235,7 @@ class Router:
                 self._clients.drain()
             self._clients.refuse(request, error, busy=False)
             self._release_held()
-            return bool(stop_on_error)
+            return stop_on_error
         finally:
             self._end_step(step, main)
             self._forget_asking(step)
@@ -210,9 +248,66 @@ class Router:
         if failed:
             # What a client sends after it has seen the error is not to be aborted.
             self._clients.drain()
+        if asked is not None and isinstance(step, LiveStep):
+            ended = step.as_requested(ended, asked, request)
         self._tell(request, ended)
         self._release_held()
         return failed
+
+    # steps that a client asks for by kind ------------------------------------------------------
+
+    async def _requested(self, request: Request) -> bool:
+        """Run one step_request, or give the answer that its key has got before."""
+        try:
+            asked = await self._asked(request)
+            record = None
+            if asked.key is not None:
+                record = await self.session.writer.by_key(asked.key)
+            if record is not None:
+                await self._repeat(request, asked, record)
+                return False
+        except (RepriseError, Malformed) as error:
+            self._clients.refuse(request, error)
+            return False
+        if asked.message is None:
+            call = LiveCall(self.session, request, asked, self._limits, self._clients.show)
+            return await self._run_step(request, call, True, stop_on_error=False, asked=asked)
+        inner = Request(request.channel, request.idents, asked.message)
+        step = self._live_step(inner, asked.kind, True)
+        step.actor, step.key = asked.actor, asked.key
+        content = asked.message.content()
+        stops = asked.kind == "cell" and not content["silent"] and bool(content["stop_on_error"])
+        return await self._run_step(request, step, True, stop_on_error=stops, asked=asked)
+
+    async def _asked(self, request: Request) -> StepRequest:
+        message = request.message
+        if message.size > self._limits.request:
+            raise too_large(message.size, self._limits.request)
+        await self.session.writable()
+        blobs = self.session.writer.blobs
+        return await Parsing(self.agent_token, blobs, self._limits.output).request(message)
+
+    async def _repeat(self, request: Request, asked: StepRequest, record: StepRecord) -> None:
+        """Show and answer again what a step with this key showed and answered."""
+        if not asked.same(record):
+            raise UsageError(
+                f"The key {asked.key!r} belongs to step {record.step.seq}, which asked for "
+                "something else. Nothing ran; use a key of its own for each request."
+            )
+        if record.outcome is None:
+            raise UsageError(f"Step {record.step.seq} with the key {asked.key!r} still runs.")
+        self._clients.status(request, "busy")
+        blobs = self.session.writer.blobs
+        for entry in record.outputs:
+            if entry.type in ("step_reply", "execute_reply", "input_request"):
+                continue
+            buffers = [await blobs.get(sha256) for sha256 in entry.blobs]
+            message = entry_message(entry, request.message.raw_header, buffers)
+            self._clients.show(message, entry.type.encode())
+        last = stored_reply(record)
+        reply = asked.reply(request, record.step, record.outcome, last, repeated=True)
+        self._clients.answer(request, reply)
+        self._clients.status(request, "idle")
 
     def _accepted(self) -> None:
         """The main shell's cell is on its way (or refused): what came behind it may follow."""
@@ -234,11 +329,11 @@ class Router:
         if main:
             await session.sync_folder()
 
-    def _live_step(self, request: Request, kind: str, main: bool) -> LiveStep:
+    def _live_step(self, request: Request, kind: StepKind, main: bool) -> LiveStep:
         return LiveStep(
             self.session,
             request,
-            "cell" if kind == "cell" else "comm",
+            kind,
             self._limits,
             self._clients.show,
             self._ask,
@@ -278,7 +373,7 @@ class Router:
             self._end_step(step, main=False)
         self._tell(request, ended)
 
-    def _begin_step(self, step: LiveStep, main: bool) -> None:
+    def _begin_step(self, step: LiveStep | LiveCall, main: bool) -> None:
         self._running[step] = None
         if step.interrupted:
             step.interrupt()
@@ -286,7 +381,7 @@ class Router:
         if main:
             self._main = step
 
-    def _end_step(self, step: LiveStep, main: bool) -> None:
+    def _end_step(self, step: LiveStep | LiveCall, main: bool) -> None:
         self._running.pop(step, None)
         step.over.set()
         if not self._running:
@@ -335,8 +430,8 @@ class Router:
             except SandboxDied:
                 log.warning("An answer to input() came after the sandbox had died.")
 
-    def _forget_asking(self, step: LiveStep) -> None:
-        if self._asking.get(step.request.client) is step.run:
+    def _forget_asking(self, step: LiveStep | LiveCall) -> None:
+        if step.run is not None and self._asking.get(step.request.client) is step.run:
             del self._asking[step.request.client]
 
     async def ask_password(self, prompt: str) -> str | None:
@@ -499,6 +594,35 @@ class Router:
                 self._pass(request)
         self._waiting.progress(progress)
 
+    async def _attach(self, request: Request) -> None:
+        """Go on with another session; the page and its clients stay (docs/messages.md)."""
+        self._clients.status(request, "busy")
+        try:
+            content = request.message.content()
+            session = _session_id(content.get("session"))
+            await self._leave(interrupt=content.get("interrupt") is True)
+            steps = await self.session.attach(session)
+        except (RepriseError, Malformed) as error:
+            self._clients.reply(
+                request, {"status": "error", "ename": type(error).__name__, "evalue": str(error)}
+            )
+        else:
+            self._clients.show(make("reprise_attached", {"session": str(session)}), b"attached")
+            self._clients.reply(request, {"status": "ok", "session": str(session), "steps": steps})
+        self._clients.status(request, "idle")
+
+    async def _leave(self, *, interrupt: bool) -> None:
+        """Nothing runs when a kernel goes over to another session. Raises UsageError."""
+        if self._running or self._accepting is not None:
+            if not interrupt:
+                raise UsageError(
+                    "A step is running, so the kernel stays with its session. Wait for its end, "
+                    "or interrupt it."
+                )
+            if self._running:
+                await self._end_running()
+        await self._late.finish(STOP_S)
+
     async def _workspace(self, request: Request) -> None:
         """The command line asks for files, or for a reset, of the live workspace."""
         content, data = await workspace.answer(self.session, request.message.content())
@@ -516,7 +640,7 @@ class Router:
     def interrupt(self) -> None:
         """Interrupt what runs, or the resume; harmless when nothing runs."""
         session = self.session
-        running = [step for step in self._running if step.kind == "cell"]
+        running = [step for step in self._running if step.kind != "comm"]
         for step in running:
             step.interrupt()
         if not running and session.resuming:
@@ -591,6 +715,15 @@ STOP_S = 1.0
 LAST_WRITE_S = 1.5
 KEEP_TREE_S = 2.5
 RESTART_S = 3.5
+
+
+def _session_id(value: Json) -> uuid.UUID:
+    try:
+        return uuid.UUID(value)
+    except (ValueError, TypeError, AttributeError):
+        raise UsageError(
+            f"An attach_request names a session by its id, not {value!r:.100}."
+        ) from None
 
 
 async def _nothing() -> None:

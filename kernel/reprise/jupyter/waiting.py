@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 
-from reprise.jupyter.live import Request
+from reprise.jupyter.request import Request
 from reprise.log.model import Json
 from reprise.replay.engine import Progress
 from reprise.replay.message import Message, make

@@ -1,14 +1,7 @@
-"""The workspace of a running kernel, for the command line: answers to a custom control message.
+"""The workspace of a running kernel, for other processes: answers to `workspace_request`.
 
-`workspace_request {op, …}` → `workspace_reply {status, …}`, answered by the router:
-
-| op    | more                       | reply                                                 |
-|-------|----------------------------|-------------------------------------------------------|
-| list  | hashes: bool               | entries: [[path, type, mode, size, sha256 or target]] |
-| read  | path, offset, length       | size, type; the bytes as a message buffer             |
-| reset | –                          | seq of the restart step                               |
-
-It reads what is there and, but for `reset`, changes nothing, so it is not logged.
+What each operation asks and answers is in docs/messages.md. It reads what is there and, but for
+`reset` and `keep`, changes nothing; so it is not logged, save that a reset is a step.
 """
 
 from __future__ import annotations
@@ -16,32 +9,49 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from reprise.errors import GuestCallFailed, RepriseError
-from reprise.log.model import Json
+from reprise.log.model import USER, Json
 from reprise.replay.engine import LiveSession
 from reprise.workspace.transfer import workspace_manifest
 
 #: Bytes of a file in one reply.
 PIECE = 4 << 20
 
+Answer = tuple[dict[str, Json], list[bytes]]
 
-async def answer(
-    session: LiveSession, content: Mapping[str, Json]
-) -> tuple[dict[str, Json], list[bytes]]:
+
+async def answer(session: LiveSession, content: Mapping[str, Json]) -> Answer:
     """The router's side. Errors of the guest are told in the reply."""
     try:
         await session.ready()
-        op = content.get("op")
-        if op == "list":
-            hashes = bool(content.get("hashes", True))
-            manifest = await workspace_manifest(session.link.guest, hashes=hashes)
-            return {"status": "ok", "entries": [entry.to_json() for entry in manifest]}, []
-        if op == "read":
-            length = min(int(content.get("length", PIECE)), PIECE)
-            asked = {"path": content.get("path"), "offset": content.get("offset", 0)}
-            told, data = await session.link.guest.call("get", {**asked, "length": length})
-            return {"status": "ok", "size": told.get("size"), "type": told.get("type")}, data
-        if op == "reset":
-            return {"status": "ok", "seq": await session.reset()}, []
-        raise GuestCallFailed(f"there is no operation {op!r}; list, read and reset exist")
+        told, data = await _answer(session, content)
+        return {"status": "ok", **told}, data
     except (RepriseError, TypeError, ValueError) as error:
         return {"status": "error", "ename": type(error).__name__, "evalue": str(error)}, []
+
+
+async def _answer(session: LiveSession, content: Mapping[str, Json]) -> Answer:
+    guest = session.link.guest
+    match content.get("op"):
+        case "list":
+            manifest = await workspace_manifest(guest, hashes=bool(content.get("hashes", True)))
+            return {"entries": [entry.to_json() for entry in manifest]}, []
+        case "read":
+            length = min(int(content.get("length", PIECE)), PIECE)
+            asked = {"path": content.get("path"), "offset": content.get("offset", 0)}
+            told, data = await guest.call("get", {**asked, "length": length})
+            return {name: told.get(name) for name in ("size", "type", "mode")}, data
+        case "keep":
+            kept = await session.keep(str(content.get("path")), USER)
+            told = {"id": str(kept.id), "sha256": kept.sha256, "size": kept.size, "seq": kept.seq}
+            return told, []
+        case "commands":
+            return {"commands": [each.to_json() for each in await guest.commands()]}, []
+        case "state":
+            state = await session.state()
+            return {"seq": state.seq, "files": state.files, "variables": state.variables}, []
+        case "reset":
+            return {"seq": await session.reset()}, []
+        case other:
+            raise GuestCallFailed(
+                f"There is no operation {other!r}; list, read, keep, commands, state and reset exist."
+            )

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from reprise.errors import DatabaseUnavailable, LeaseLost
-from reprise.log.model import NewOutcome, NewStep, OutputEntry, Step
+from reprise.log.model import NewOutcome, NewStep, Outcome, OutputEntry, Step
 from reprise.log.store import Notice, SessionLog
 
 #: How long a cell waits for a database that went away before it is told so, seconds.
@@ -79,7 +79,7 @@ class DurableLog:
         new: NewOutcome,
         entries: Sequence[OutputEntry],
         blobs: Sequence[bytes],
-    ) -> None:
+    ) -> Outcome:
         """Commit the last outputs and the outcome, however long the database takes.
 
         Raises LeaseLost.
@@ -91,14 +91,12 @@ class DurableLog:
                 try:
                     if blobs:
                         await self.log.blobs.put_many(blobs)
-                    await self.log.record_outcome(seq, new, entries)
+                    return await self.log.record_outcome(seq, new, entries)
                 except DatabaseUnavailable:
                     if not told:
                         told = True
                         self._outcome_waits(seq)
                     await self._wait()
-                else:
-                    return
 
     async def note(self, notice: Notice) -> None:
         """Keep a notice, if the database is there."""

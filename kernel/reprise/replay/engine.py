@@ -28,15 +28,18 @@ from reprise.log.model import (
     NO_OUTPUTS,
     SYSTEM,
     USER,
+    Actor,
     Json,
     NewOutcome,
     NewStep,
+    Outcome,
     OutputEntry,
     Status,
     Step,
 )
 from reprise.log.postgres import Log, now_us
-from reprise.log.store import Blobs, Notice, SessionLog, StepSummary
+from reprise.log.store import Artifact, Blobs, Notice, SessionLog, StepSummary
+from reprise.replay.artifacts import keep_file
 from reprise.replay.durable import DurableLog
 from reprise.replay.executor import (
     IN_PLACE,
@@ -221,7 +224,13 @@ class LiveSession:
     async def _acquire(self) -> None:
         if self._database is None:
             self._database, self._id = await self._open_log()
-        opened = await self._database.acquire(self._id, self._holder)
+        opened = await self._take(self._database, self._id)
+        self._log = DurableLog(opened, self._on_lease_lost, self._on_outcome_waits)
+        self._lease_lost = None
+
+    async def _take(self, database: Log, session: uuid.UUID) -> SessionLog:
+        """Become the writer of a session, and set up what depends on it."""
+        opened = await database.acquire(session, self._holder)
         failpoint("lease-taken")
         try:
             environment = await asyncio.to_thread(self._start.environment)
@@ -234,8 +243,54 @@ class LiveSession:
         except BaseException:
             await opened.close()  # or the next attempt would wait for a lease of our own
             raise
-        self._log = DurableLog(opened, self._on_lease_lost, self._on_outcome_waits)
-        self._lease_lost = None
+        return opened
+
+    async def attach(self, session: uuid.UUID) -> int:
+        """Go on with another session of the same owner; returns how many steps it has.
+
+        The caller sees to it that no step runs. Raises LeaseHeld, SessionNotFound,
+        DatabaseUnavailable; then everything is as before.
+        """
+        async with self._opening:
+            if self._database is None:
+                self._database, self._id = await self._open_log()
+            if session == self._id and self._log is not None:
+                return self.writer.next_seq
+            before = self._sync
+            try:
+                opened = await self._take(self._database, session)
+            except BaseException:
+                self._sync = before
+                raise
+            failpoint("attach-taken")
+            self.cancel_resume()
+            self.live = False  # so that the end of the old sandbox is no death
+            left, self._log = (
+                self._log,
+                DurableLog(opened, self._on_lease_lost, self._on_outcome_waits),
+            )
+            self._id, self._lease_lost = session, None
+            self.prompt_offset, self.last_seq = 0, None
+            self._tries.clear()
+            self._running.clear()
+            if self._link is not None:
+                await self._link.guest.kill()
+            if left is not None:
+                await left.close()
+        self.launch()
+        self._background(self.resume_eagerly())
+        return opened.next_seq
+
+    async def writable(self) -> None:
+        """Return when the log can be written, whatever the sandbox does."""
+        await self._open_or_recover()
+
+    async def keep(self, path: str, actor: Actor) -> Artifact:
+        """Take a file out of the workspace: a blob and a row that says who and when."""
+        await self.ready()
+        if self._database is None:
+            raise DatabaseUnavailable("The session's log is not open, so no file was kept.")
+        return await keep_file(self.link.guest, self._database, self.writer, path, actor)
 
     async def _on_lease_lost(self, error: LeaseLost) -> None:
         """Another process goes on with this session. What stands here is no longer its state."""
@@ -546,15 +601,16 @@ class LiveSession:
         new: NewOutcome,
         entries: list[OutputEntry] | None = None,
         blobs: list[bytes] | None = None,
-    ) -> None:
+    ) -> Outcome:
         """Commit the last outputs and the outcome, however long the database takes.
 
         Raises LeaseLost.
         """
         failpoint("before-outcome")
         self._running.discard(step.seq)
-        await self._durable.conclude(step.seq, new, entries or [], blobs or [])
+        outcome = await self._durable.conclude(step.seq, new, entries or [], blobs or [])
         failpoint("outcome-recorded")
+        return outcome
 
     def rolled_back(self, link: KernelLink) -> None:
         """The sandbox died in a step: start a fresh one and bring it to the step before."""

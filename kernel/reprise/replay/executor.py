@@ -7,13 +7,15 @@ writes nothing: the record is canonical.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from reprise.errors import GuestCallFailed, RepriseError, SandboxDied
 from reprise.log.model import Json
 from reprise.log.postgres import now_us
 from reprise.log.store import LogReader, StepRecord
+from reprise.replay.calls import CALLS, CallEnd, perform
 from reprise.replay.compare import compare
 from reprise.replay.difference import Comparison
 from reprise.replay.link import KernelLink, Run, reply_entry
@@ -22,7 +24,7 @@ from reprise.replay.plan import Plan
 from reprise.replay.recorder import OutputRecorder
 from reprise.sandbox.contract import Limits
 from reprise.sandbox.frames import Channel
-from reprise.workspace.transfer import apply_upload, clear_workspace, put_tree
+from reprise.workspace.transfer import clear_workspace, put_tree
 
 #: What a restart step names instead of a tree where the workspace is the notebook's own folder:
 #: the files are wherever that folder is, not in the log.
@@ -39,7 +41,7 @@ AskPassword = Callable[[str], Awaitable[str | None]]
 class Played:
     """What became of one recorded step on a replay.
 
-    comparison: None when the step shows nothing to compare (an upload, a restart).
+    comparison: None when the step shows nothing to compare (an upload, a mount, a restart).
     problem: why it could not be run, in one sentence, or None.
     """
 
@@ -127,7 +129,8 @@ class Player:
         """
         self.current: int | None = None
         if plan.start == "tree" and plan.start_seq is not None:
-            await self._start_from_tree(plan.start_seq)
+            for failed in await self._start_from_tree(plan.start_seq, plan.mounts):
+                yield failed
         wanted = frozenset(plan.run)
         if not wanted:
             return
@@ -138,13 +141,23 @@ class Player:
             yield await self._end(playing)
         self._beside.clear()
 
-    async def _start_from_tree(self, seq: int) -> None:
+    async def _start_from_tree(self, seq: int, mounts: Sequence[int]) -> list[Played]:
+        """Take a restart's tree as the start; the mounts before it that could not be shown."""
+        failed: list[Played] = []
+        for mount in mounts:
+            # They lie outside the tree, and whatever comes next may read them.
+            async for record in self._reader.records(mount, mount + 1, outputs=False):
+                self.current = mount
+                played = await self._play_performed(record)
+                if played.problem is not None:
+                    failed.append(played)
+        self.current = None
         async for record in self._reader.records(seq, seq + 1, outputs=False):
             tree = record.step.payload["tree"]
-            if tree == IN_PLACE or not self._isolated:
-                return
-            await put_tree(self._link.guest, self._reader.blobs, tree)
-            await restart_interpreter(self._link)
+            if tree != IN_PLACE and self._isolated:
+                await put_tree(self._link.guest, self._reader.blobs, tree)
+                await restart_interpreter(self._link)
+        return failed
 
     async def _groups(
         self, start: int, stop: int, wanted: frozenset[int]
@@ -172,7 +185,13 @@ class Player:
             self._beside.remove(playing)
             yield await self._end(playing)
         if first.step.kind not in ("cell", "comm"):
-            yield await self._play_call(first)
+            call = asyncio.get_running_loop().create_task(self._play_call(first))
+            try:
+                for record in beside:
+                    self._beside.append(await self._begin(record))
+                yield await call
+            finally:
+                await _cancelled(call)
             return
         main = await self._begin(first)
         for record in beside:
@@ -248,20 +267,61 @@ class Player:
         return self._patience(record.outcome.new.duration_us / 1e6)
 
     async def _play_call(self, record: StepRecord) -> Played:
+        """A step that is no message to the interpreter."""
         payload = record.step.payload
         try:
-            if record.step.kind == "upload":
-                if self._isolated:
-                    await apply_upload(self._link.guest, payload, self._reader.blobs)
-            elif record.step.kind == "restart":
-                if payload.get("emptied") and self._isolated:
-                    await clear_workspace(self._link.guest)
-                await restart_interpreter(self._link)
-            else:
-                return Played(record, problem=f"this version cannot play a {record.step.kind} step")
+            if record.step.kind in CALLS:
+                return await self._play_performed(record)
+            if payload.get("emptied") and self._isolated:
+                await clear_workspace(self._link.guest)
+            await restart_interpreter(self._link)
         except GuestCallFailed as error:
             return Played(record, problem=str(error))
         return Played(record)
+
+    async def _play_performed(self, record: StepRecord) -> Played:
+        kind = record.step.kind
+        failed = record.outcome is not None and record.outcome.status == "error"
+        if failed and kind != "command":
+            return Played(record)  # it had changed nothing
+        recorder = OutputRecorder(self._limits.output)
+        try:
+            async with asyncio.timeout(self._time_for(record)):
+                end = await self._perform(record, recorder)
+        except TimeoutError:
+            await self._end_command(record)
+            return Played(record, problem="it took many times its recorded time, and was ended")
+        if kind != "command":
+            return Played(record, problem=None if end.error is None else end.error[1])
+        recorder.add(end.entry())
+        comparison = compare(
+            record.outputs,
+            recorder.take(),
+            recorded_cut=record.outcome is not None and record.outcome.new.cut,
+            replayed_cut=recorder.cut,
+            moments=(record.step.new.at, now_us()),
+        )
+        return Played(record, comparison)
+
+    async def _perform(self, record: StepRecord, recorder: OutputRecorder) -> CallEnd:
+        return await perform(
+            record.step,
+            self._link,
+            self._reader.blobs,
+            recorder.add,
+            in_place=not self._isolated,
+        )
+
+    async def _end_command(self, record: StepRecord) -> None:
+        """End a command that runs too long; end its sandbox if that does not help."""
+        try:
+            async with asyncio.timeout(INTERRUPT_GRACE_S):
+                await self._link.guest.signal_command(str(record.step.seq), signal.SIGKILL)
+        except (TimeoutError, GuestCallFailed):
+            await self._link.guest.kill()
+            raise SandboxDied(
+                "it took many times its recorded time and could not be ended"
+            ) from None
 
 
 #: Seconds that an interrupted step has to end on a replay.
@@ -269,6 +329,13 @@ INTERRUPT_GRACE_S = 5.0
 
 #: Seconds to wait for the idle of a comm message that may never publish one.
 COMM_PATIENCE = 1.0
+
+
+async def _cancelled(task: asyncio.Task[Played]) -> None:
+    """End a task that nobody waits for any more; nothing where it has ended."""
+    if not task.done():
+        task.cancel()
+        await asyncio.wait([task])
 
 
 def _is_beside(record: StepRecord) -> bool:

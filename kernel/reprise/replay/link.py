@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -91,6 +91,11 @@ class Run:
         """Ready to be sent once more: the language kernel aborted it without running it."""
         self.reply, self.reply_content, self.idle = None, {}, None
         self.finished = asyncio.get_running_loop().create_future()
+
+    def take_blobs(self) -> list[bytes]:
+        """The bytes of message buffers since the last take."""
+        taken, self.blobs = self.blobs, []
+        return taken
 
     def finish(self) -> None:
         self.heard.set()
@@ -278,9 +283,9 @@ class KernelLink:
             run.await_reply()
 
 
-def entry_message(entry: OutputEntry, parent: bytes) -> Message:
-    """A recorded entry as a message again (for a trimmed or marked output)."""
-    return make(entry.type, entry.content, parent=parent, metadata=entry.metadata)
+def entry_message(entry: OutputEntry, parent: bytes, buffers: Sequence[bytes] = ()) -> Message:
+    """A recorded entry as a message again."""
+    return make(entry.type, entry.content, parent=parent, metadata=entry.metadata, buffers=buffers)
 
 
 def reply_entry(run: Run) -> OutputEntry | None:

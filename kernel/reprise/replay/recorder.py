@@ -11,7 +11,8 @@ SMALL: Final = 64 << 10
 #: … and this many of them, so that a kernel that never stops sending them stays bounded.
 SMALL_ENTRIES: Final = 64
 #: What still passes after the cut. An input_request has to: the cell waits for its answer.
-_KEPT: Final = frozenset({"error", "execute_result", "input_request", "execute_reply"})
+_REPLIES: Final = frozenset({"execute_reply", "step_reply"})
+_KEPT: Final = frozenset({"error", "execute_result", "input_request"}) | _REPLIES
 
 _MARK_START: Final = "\n[Reprise: output cut after "
 
@@ -139,12 +140,12 @@ class OutputRecorder:
         """What passes over the bound. A reply always does, since clients wait for it."""
         if entry.type not in _KEPT:
             return ()
-        if entry.type != "execute_reply":
+        if entry.type not in _REPLIES:
             if self._small >= SMALL_ENTRIES:
                 return ()
             self._small += 1
         if size > SMALL:
-            if entry.type not in ("error", "execute_reply"):
+            if entry.type != "error" and entry.type not in _REPLIES:
                 return ()
             entry = _shortened(entry)
         self._record(entry, min(size, SMALL))
@@ -209,8 +210,8 @@ def _shortened(entry: OutputEntry) -> OutputEntry:
         if key in ("status", "ename", "evalue"):
             text = str(value)
             content[key] = text if len(text) <= 1000 else text[:1000] + "… [cut by Reprise]"
-        elif key == "execution_count" and isinstance(value, int):
-            content[key] = value
+        elif key == "result" or (key == "execution_count" and isinstance(value, int)):
+            content[key] = value  # of a step_reply: numbers and file names of ours
         elif key == "traceback":
             content[key] = ["[Reprise: traceback left out, the output was cut before it]"]
         elif key in ("payload", "user_expressions"):

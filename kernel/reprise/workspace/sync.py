@@ -129,7 +129,10 @@ class FolderSync:
             async for record in log.records(summary.seq, summary.seq + 1, outputs=False):
                 payload = record.step.payload
                 if summary.kind == "upload":
-                    base = uploaded(base, payload)
+                    # Only our own: what somebody uploads is not in the folder, and must not look
+                    # as if it had been removed from it.
+                    if record.step.new.actor.kind == "system":
+                        base = uploaded(base, payload)
                 elif payload.get("emptied"):
                     base = Manifest()
         return cls(folder, base)
