@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reprise.commands.kernels import kernel_specs
+from reprise.client.specs import kernel_specs
 from reprise.demo.kernel import DemoKernel
 from tests.fixtures.commands import Reprise
 

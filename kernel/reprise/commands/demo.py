@@ -10,7 +10,7 @@ from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 
-from reprise.commands.kernels import kernel_specs
+from reprise.client.specs import kernel_specs
 from reprise.commands.opened import SHOWN_ID, opened_log, took
 from reprise.commands.terminal import Terminal
 from reprise.commands.verify import counts, verified

@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 from reprise.commands.opened import add_session, find_session, opened_log
-from reprise.commands.replaced import replacing
 from reprise.commands.terminal import Terminal
 from reprise.commands.workspaces import opened_workspace
 from reprise.errors import UsageError
 from reprise.quantities import amount
 from reprise.sandbox.named import load
+from reprise.workspace.replaced import replacing
 
 EXAMPLES = """\
   reprise get 3f2a results.csv

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 
-from reprise.commands.kernels import kernel_path
+from reprise.client.specs import kernel_path
 from reprise.commands.terminal import Terminal
 from reprise.errors import UnavailableError
 

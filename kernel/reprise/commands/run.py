@@ -21,12 +21,12 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat.warnings import MissingIDFieldWarning
 
-from reprise.commands.kernels import kernel_specs
+from reprise.client.specs import kernel_specs
 from reprise.commands.opened import first_line, took
-from reprise.commands.replaced import replacing
 from reprise.commands.terminal import Terminal
 from reprise.errors import UnavailableError, UsageError
 from reprise.settings import SESSION
+from reprise.workspace.replaced import replacing
 
 EXAMPLES = """\
   reprise run analysis.ipynb                      writes analysis.executed.ipynb

@@ -1,0 +1,105 @@
+"""A session's workspace as it was after some step, built in a fresh sandbox beside the live one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from reprise import settings
+from reprise.errors import UsageError
+from reprise.jupyter.kernelspec import language_kernel
+from reprise.log.store import LogReader, SessionInfo
+from reprise.replay.at_rest import rebuilt
+from reprise.replay.executor import Played
+from reprise.sandbox.backends import backend
+from reprise.sandbox.connection import Guest
+from reprise.sandbox.contract import Backend, SandboxSpec
+from reprise.sandbox.environment import sandbox_spec
+from reprise.sandbox.named import load
+from reprise.workspace.folder import HostFolder
+from reprise.workspace.manifest import Manifest
+from reprise.workspace.transfer import fetch, workspace_manifest
+
+
+class PastWorkspace:
+    """The workspace of a sandbox that has just been brought to a state of the session."""
+
+    def __init__(self, guest: Guest, origin: str) -> None:
+        self._guest = guest
+        #: which one it is, in words
+        self.origin = origin
+
+    async def manifest(self, *, hashes: bool) -> Manifest:
+        return await workspace_manifest(self._guest, hashes=hashes)
+
+    async def fetch(self, path: str, sink: BinaryIO, limit: int) -> int:
+        """Copy a file into `sink`; returns its size. Raises RepriseError when it is none."""
+        return await fetch(self._guest, path, sink, limit)
+
+
+@contextlib.contextmanager
+def fresh_sandbox(
+    info: SessionInfo, folder: Path | None = None, environ: Mapping[str, str] | None = None
+) -> Iterator[tuple[Backend, SandboxSpec]]:
+    """What a sandbox beside the session's own is started with, under the environment of now.
+
+    The process backend works in a copy of `folder`; without one, of the notebook's where it is
+    known, else of the folder that the command runs in.
+    """
+    environ = os.environ if environ is None else environ
+    chosen = backend(environ.get(settings.BACKEND))
+    with tempfile.TemporaryDirectory(prefix="reprise-beside-") as copy:
+        if not chosen.isolated:
+            _copy_folder(folder or notebook_folder(info) or Path.cwd(), Path(copy))
+        language = language_kernel(info.kernel, environ)
+        yield chosen, sandbox_spec(load(environ=environ), language, Path(copy), environ)
+
+
+@contextlib.asynccontextmanager
+async def past_workspace(
+    reader: LogReader,
+    at: int | None = None,
+    *,
+    folder: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    on_step: Callable[[Played], None] | None = None,
+) -> AsyncIterator[PastWorkspace]:
+    """The workspace as after step `at` (-1: before the first), by default after the last one.
+
+    Raises UsageError when there is no such step; SandboxError, SandboxDied.
+    """
+    info = await reader.info()
+    if at is not None and not -1 <= at < info.steps:
+        last = f"its last one is {info.steps - 1}" if info.steps else "it has none yet"
+        raise UsageError(f"Session {info.id} has no step {at}; {last}.")
+    with fresh_sandbox(info, folder, environ) as (chosen, spec):
+        stop = None if at is None else at + 1
+        async with rebuilt(reader, chosen, spec, stop=stop, on_step=on_step) as guest:
+            words = "rebuilt from the log" if at is None else f"as after step {at}"
+            yield PastWorkspace(guest, words)
+
+
+def notebook_folder(info: SessionInfo) -> Path | None:
+    """The folder of the session's notebook, where that is known and still there."""
+    known = None if info.notebook is None else Path(info.notebook).parent
+    return known if known is not None and known.is_dir() else None
+
+
+def _copy_folder(source: Path, target: Path) -> None:
+    """What an upload would bring in, within its bounds."""
+    folder = HostFolder(source)
+    for entry in folder.first().manifest:
+        path = target / entry.path
+        if entry.type == "dir":
+            path.mkdir(parents=True, exist_ok=True)
+        elif entry.type == "link" and entry.target is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.symlink_to(entry.target)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"".join(folder.read(entry)))
+            path.chmod(entry.mode)
