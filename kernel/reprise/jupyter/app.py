@@ -7,6 +7,7 @@ import getpass
 import logging
 import os
 import platform
+import secrets
 import signal
 import sys
 import time
@@ -17,6 +18,7 @@ from reprise.errors import SandboxError
 from reprise.jupyter.attach import (
     Attachment,
     attachment,
+    notebook_key,
     remove_sidecar,
     resolve,
     write_sidecar,
@@ -57,6 +59,9 @@ class KernelProcess:
         self._words: list[str] = []
         self._session_id: uuid.UUID | None = None
         self._sandbox_pid: int | None = None
+        #: What a client must show to act as an agent. It stands in the kernel's own file, which
+        #: the server extension can read and a browser can not.
+        self._agent_token = secrets.token_hex(32)
 
     async def run(self, parent: int) -> None:
         """Serve until a shutdown, a signal, or the end of `parent` (a process id)."""
@@ -83,6 +88,7 @@ class KernelProcess:
             Signer(self._info.key, self._info.signature_scheme),
             spec.limits,
             note,
+            self._agent_token,
             on_shutdown=self._stop.set,
             on_terminated=self._ended_by_signal,
         )
@@ -147,13 +153,17 @@ class KernelProcess:
         return opened, session
 
     async def _opened(self, opened: SessionLog) -> None:
-        self._session_id = opened.session
+        left, self._session_id = self._session_id, opened.session
         for word in self._words:
             await opened.note(Notice(None, now_us(), "identity-not-followed", word, {}))
             log.warning("%s", word)
         self._words.clear()
         for key in self._attachment.keys:
             await opened.bind(key)
+        notebook = self._attachment.notebook
+        if notebook is not None and left not in (None, opened.session):
+            # The notebook on disk may name the session it was with until now.
+            await opened.bind(notebook_key(notebook, left))
         self._write_sidecar()
 
     def _sandbox_started(self, pid: int) -> None:
@@ -162,7 +172,12 @@ class KernelProcess:
 
     def _write_sidecar(self) -> None:
         if self._session_id is not None:
-            write_sidecar(self._info.path, self._session_id, sandbox_pid=self._sandbox_pid)
+            write_sidecar(
+                self._info.path,
+                self._session_id,
+                sandbox_pid=self._sandbox_pid,
+                agent_token=self._agent_token,
+            )
 
     def _holder(self) -> dict[str, Json]:
         return {

@@ -103,7 +103,7 @@ class LiveStep:
                 self._interrupt_now()
         self.publish(self._numbered(message), topic)
 
-    def recorded(self, run: Run) -> None:
+    def recorded(self, _run: Run) -> None:
         if self._flushing is not None:
             self._flushing.recorded()
 

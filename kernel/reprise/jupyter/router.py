@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
@@ -80,11 +79,13 @@ class Router:
         signer: Signer,
         limits: Limits,
         banner_note: str,
+        agent_token: str,
         on_shutdown: Callable[[], None],
         on_terminated: Callable[[], None],
     ) -> None:
         self._limits = limits
         self._banner_note = banner_note
+        self._agent_token = agent_token
         self._on_shutdown = on_shutdown
         self._on_terminated = on_terminated
         self._info = sockets.info
@@ -107,9 +108,6 @@ class Router:
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._session: LiveSession | None = None
-        #: What a client must show to act as an agent; the server extension reads it from the
-        #: kernel's own file, which no browser can.
-        self.agent_token = secrets.token_hex(32)
 
     @property
     def session(self) -> LiveSession:
@@ -285,7 +283,7 @@ class Router:
             raise too_large(message.size, self._limits.request)
         await self.session.writable()
         blobs = self.session.writer.blobs
-        return await Parsing(self.agent_token, blobs, self._limits.output).request(message)
+        return await Parsing(self._agent_token, blobs, self._limits.output).request(message)
 
     async def _repeat(self, request: Request, asked: StepRequest, record: StepRecord) -> None:
         """Show and answer again what a step with this key showed and answered."""

@@ -30,10 +30,22 @@ def sidecar_path(connection_file: Path) -> Path:
 
 
 def write_sidecar(
-    connection_file: Path, session: uuid.UUID, *, sandbox_pid: int | None = None
+    connection_file: Path,
+    session: uuid.UUID,
+    *,
+    sandbox_pid: int | None = None,
+    agent_token: str | None = None,
 ) -> None:
-    """Say which session this process holds. Readable by this user only; replaced whole."""
-    body = {"session": str(session), "pid": os.getpid(), "sandbox_pid": sandbox_pid}
+    """Say which session this process holds. Readable by this user only; replaced whole.
+
+    agent_token: what a client shows to ask for steps as an agent (docs/messages.md).
+    """
+    body = {
+        "session": str(session),
+        "pid": os.getpid(),
+        "sandbox_pid": sandbox_pid,
+        "agent_token": agent_token,
+    }
     path = sidecar_path(connection_file)
     handle, name = tempfile.mkstemp(prefix=f".{connection_file.stem}-", dir=path.parent)
     try:
@@ -46,7 +58,7 @@ def write_sidecar(
 
 
 def read_sidecar(connection_file: Path) -> dict[str, Json] | None:
-    """What `write_sidecar` wrote ({session, pid, sandbox_pid}), if a kernel did."""
+    """What `write_sidecar` wrote ({session, pid, sandbox_pid, agent_token}), if a kernel did."""
     try:
         with sidecar_path(connection_file).open("rb") as file:
             value = json.loads(file.read(SIDECAR_BYTES))

@@ -1,4 +1,4 @@
-"""What a `step_request` asks for, checked, and the `step_reply` that answers it (docs/messages.md)."""
+"""What a `step_request` asks for, checked, and the `step_reply` to it (docs/messages.md)."""
 
 from __future__ import annotations
 

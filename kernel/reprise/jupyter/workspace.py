@@ -53,5 +53,5 @@ async def _answer(session: LiveSession, content: Mapping[str, Json]) -> Answer:
             return {"seq": await session.reset()}, []
         case other:
             raise GuestCallFailed(
-                f"There is no operation {other!r}; list, read, keep, commands, state and reset exist."
+                f"No operation {other!r}; there are list, read, keep, commands, state and reset."
             )

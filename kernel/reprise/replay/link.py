@@ -15,7 +15,7 @@ from typing import Protocol
 
 from reprise.errors import SandboxDied
 from reprise.log.model import Json, OutputEntry
-from reprise.replay.identity import IdMap
+from reprise.replay.identity import OPENING, IdMap, Pairing
 from reprise.replay.message import (
     UNRECORDED,
     Malformed,
@@ -32,6 +32,9 @@ from reprise.sandbox.frames import Channel
 log = logging.getLogger("reprise")
 
 
+#: As they stand in a header.
+_OPENING = tuple(kind.encode() for kind in OPENING)
+
 #: Seconds that a reply may come after its request's idle; they travel on channels of their own.
 REPLY_GRACE_S = 10.0
 
@@ -42,7 +45,7 @@ class Audience(Protocol):
     def show(self, message: Message, topic: bytes) -> None:
         """An iopub message, in order."""
 
-    def recorded(self, run: Run) -> None:
+    def recorded(self, _run: Run) -> None:
         """What was shown is in the run's recorder now."""
 
     def ask(self, run: Run, message: Message) -> None:
@@ -113,6 +116,8 @@ class KernelLink:
 
     def __init__(self) -> None:
         self.ids = IdMap()
+        #: ids that replayed steps are still to open, by the msg_id of their request
+        self.pairings: dict[str, Pairing] = {}
         self.runs: dict[str, Run] = {}
         #: subshells of this language kernel, by the ids that clients and the log know
         self.subshells: set[str] = set()
@@ -153,6 +158,7 @@ class KernelLink:
     def forget(self) -> None:
         """The interpreter starts anew: ids and subshells of the old one mean nothing now."""
         self.ids = IdMap()
+        self.pairings.clear()
         self.subshells.clear()
 
     # what we send ---------------------------------------------------------------------------
@@ -191,13 +197,18 @@ class KernelLink:
 
     def message(self, channel: Channel, parts: list[bytes]) -> None:
         prefix, frames = parts[0], parts[1:]
-        if self.ids:
-            frames[:4] = [self.ids.to_client(frame) for frame in frames[:4]]
         try:
+            reopened = False
+            if self.pairings and channel is Channel.IOPUB:
+                # Before its own ids are replaced: what follows may name them at once.
+                reopened = self._pair(frames)
+            if self.ids:
+                frames[:4] = [self.ids.to_client(frame) for frame in frames[:4]]
             message = Message.from_frames(frames)
             parent = message.parent_id()
             if channel is Channel.IOPUB:
-                self._iopub(message, parent, prefix)
+                if not (reopened and parent not in self.runs):
+                    self._iopub(message, parent, prefix)
             elif channel is Channel.STDIN:
                 self._stdin(message, parent)
             else:
@@ -219,6 +230,21 @@ class KernelLink:
                 run.finished.exception()  # retrieved: a run nobody awaits is no error
         if self._gone is not None:
             self._gone(cause)
+
+    def _pair(self, frames: list[bytes]) -> bool:
+        """Learn the ids that a message opens; True for a comm that the page has already.
+
+        A thread may open one so late that nobody replays any more. Shown again, the page would
+        put a second model in the place of the first.
+        """
+        if not any(kind in frames[0] for kind in _OPENING):
+            return False
+        message = Message.from_frames(frames)
+        pairing = self.pairings.get(message.parent_id() or "")
+        if pairing is None or message.msg_type not in OPENING:
+            return False
+        old = pairing.learn(self.ids, message.msg_type, message.content())
+        return old is not None and message.msg_type == "comm_open"
 
     def _iopub(self, message: Message, parent: str | None, topic: bytes) -> None:
         run = self.runs.get(parent) if parent is not None else None
