@@ -12,12 +12,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 
 from reprise.errors import GuestCallFailed, RepriseError, SandboxDied
-from reprise.log.model import Json
+from reprise.log.model import Json, OutputEntry
 from reprise.log.postgres import now_us
 from reprise.log.store import LogReader, StepRecord
 from reprise.replay.calls import CALLS, CallEnd, perform
 from reprise.replay.compare import compare
 from reprise.replay.difference import Comparison
+from reprise.replay.identity import Pairing
 from reprise.replay.link import KernelLink, Run, reply_entry
 from reprise.replay.message import Message, make, request_from_payload
 from reprise.replay.plan import Plan
@@ -43,11 +44,13 @@ class Played:
 
     comparison: None when the step shows nothing to compare (an upload, a mount, a restart).
     problem: why it could not be run, in one sentence, or None.
+    replayed: what it showed this time, bounded as the record is.
     """
 
     record: StepRecord
     comparison: Comparison | None = None
     problem: str | None = None
+    replayed: tuple[OutputEntry, ...] = ()
 
 
 @dataclass
@@ -63,7 +66,7 @@ class _Replayed:
     def show(self, message: Message, topic: bytes) -> None:
         """A replay shows nothing twice."""
 
-    def recorded(self, run: Run) -> None:
+    def recorded(self, _run: Run) -> None:
         """Compared when the step has ended."""
 
     def ask(self, run: Run, message: Message) -> None:
@@ -219,6 +222,9 @@ class Player:
             expects_reply=record.step.kind == "cell",
         )
         self._link.seqs[request.msg_id] = record.step.seq
+        pairing = Pairing((*record.outputs, *record.late))
+        if pairing:
+            self._link.pairings[request.msg_id] = pairing
         self._link.start(run)
         return _Playing(record, run, audience)
 
@@ -237,7 +243,8 @@ class Player:
         if final is not None:
             run.recorder.add(final)
         replayed = run.recorder.take()
-        self._link.ids.learn(record.outputs, replayed)
+        if not self._link.pairings.get(run.request.msg_id, True):
+            del self._link.pairings[run.request.msg_id]
         comparison = compare(
             record.outputs,
             replayed,
@@ -245,7 +252,7 @@ class Player:
             replayed_cut=run.recorder.cut,
             moments=(record.step.new.at, now_us()),
         )
-        return Played(record, comparison, playing.audience.missing_input)
+        return Played(record, comparison, playing.audience.missing_input, tuple(replayed))
 
     async def _give_up(self, run: Run) -> None:
         """Interrupt a step that does not end; end its sandbox if that does not help."""
@@ -294,14 +301,15 @@ class Player:
         if kind != "command":
             return Played(record, problem=None if end.error is None else end.error[1])
         recorder.add(end.entry())
+        replayed = recorder.take()
         comparison = compare(
             record.outputs,
-            recorder.take(),
+            replayed,
             recorded_cut=record.outcome is not None and record.outcome.new.cut,
             replayed_cut=recorder.cut,
             moments=(record.step.new.at, now_us()),
         )
-        return Played(record, comparison)
+        return Played(record, comparison, replayed=tuple(replayed))
 
     async def _perform(self, record: StepRecord, recorder: OutputRecorder) -> CallEnd:
         return await perform(
