@@ -20,6 +20,8 @@ BACKEND = "REPRISE_BACKEND"
 ENVIRONMENT = "REPRISE_ENVIRONMENT"
 #: The session to take, or to begin under that id.
 SESSION = "REPRISE_SESSION"
+#: `no`: nothing of the notebook's folder comes into the sandbox.
+FOLDER = "REPRISE_FOLDER"
 #: Where the state of the embedded parts lies.
 HOME = "REPRISE_HOME"
 

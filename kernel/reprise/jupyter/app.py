@@ -14,6 +14,7 @@ import time
 import uuid
 from pathlib import Path
 
+from reprise import settings
 from reprise.errors import SandboxError
 from reprise.jupyter.attach import (
     Attachment,
@@ -98,7 +99,7 @@ class KernelProcess:
                 chosen,
                 spec,
                 lambda: environment_spec(begun.environment, begun.language, self._environ),
-                self._folder if chosen.isolated else None,
+                self._folder if chosen.isolated and self._takes_folder else None,
                 begun.language.name,
             ),
             self._open_log,
@@ -135,6 +136,10 @@ class KernelProcess:
         link = KernelLink()
         link.attach(Guest.of(container, self._beginning.spec, link))
         return link
+
+    @property
+    def _takes_folder(self) -> bool:
+        return self._environ.get(settings.FOLDER, "").strip().lower() != "no"
 
     def _folder(self) -> HostFolder:
         """The notebook's folder; mounted data inside it is not uploaded as well."""
