@@ -136,7 +136,10 @@ class Router:
         elif kind == "shutdown_request":
             self._begin(self._shutdown(request))
         elif kind == "workspace_request" and channel == "control":
-            self._begin(self._workspace(request))
+            if workspace.between_steps(request.message):
+                self._main_lane().put(request)
+            else:
+                self._begin(self._workspace(request))
         elif kind == "attach_request" and channel == "control":
             self._begin(self._attach(request))
         elif kind == "connect_request":
@@ -179,6 +182,9 @@ class Router:
         try:
             if request.message.msg_type == "step_request":
                 return await self._requested(request)
+            if request.message.msg_type == "workspace_request":
+                await self._workspace(request)
+                return False
             return await self._run_cell(request)
         except Exception as error:
             log.exception("A cell could not be handled.")
@@ -658,7 +664,9 @@ class Router:
         self._shutting_down = True
         self._clients.status(request, "busy")
         await self.stop_running()
-        if restart:
+        if not restart:
+            await self.session.record_state(seconds=STATE_S)
+        else:
             try:
                 async with asyncio.timeout(RESTART_S):
                     await self.session.restart_step(kept_s=KEEP_TREE_S)
@@ -713,6 +721,7 @@ STOP_S = 1.0
 LAST_WRITE_S = 1.5
 KEEP_TREE_S = 2.5
 RESTART_S = 3.5
+STATE_S = 1.0
 
 
 def _session_id(value: Json) -> uuid.UUID:

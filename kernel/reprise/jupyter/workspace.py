@@ -11,12 +11,21 @@ from collections.abc import Mapping
 from reprise.errors import GuestCallFailed, RepriseError
 from reprise.log.model import USER, Json
 from reprise.replay.engine import LiveSession
+from reprise.replay.message import Malformed, Message
 from reprise.workspace.transfer import workspace_manifest
 
 #: Bytes of a file in one reply.
 PIECE = 4 << 20
 
 Answer = tuple[dict[str, Json], list[bytes]]
+
+
+def between_steps(message: Message) -> bool:
+    """Whether a workspace_request has to wait for its turn among the steps."""
+    try:
+        return message.content().get("op") in ("state", "reset")
+    except Malformed:
+        return False
 
 
 async def answer(session: LiveSession, content: Mapping[str, Json]) -> Answer:

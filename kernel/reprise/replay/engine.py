@@ -38,7 +38,8 @@ from reprise.log.model import (
     Step,
 )
 from reprise.log.postgres import Log, now_us
-from reprise.log.store import Artifact, Blobs, Notice, SessionLog, StepSummary
+from reprise.log.store import Artifact, Blobs, Notice, SessionLog, StateRecord, StepSummary
+from reprise.replay import states
 from reprise.replay.artifacts import keep_file
 from reprise.replay.durable import DurableLog
 from reprise.replay.executor import (
@@ -284,6 +285,25 @@ class LiveSession:
     async def writable(self) -> None:
         """Return when the log can be written, whatever the sandbox does."""
         await self._open_or_recover()
+
+    async def state(self, *, seconds: float = states.SECONDS) -> StateRecord:
+        """What stands in the sandbox after the last step; the caller sees that none runs."""
+        seq = self.writer.next_seq - 1
+        isolated = self._start.backend.isolated
+        files, variables = await states.take(
+            self.link, self.writer.blobs, isolated, seconds=seconds
+        )
+        return StateRecord(seq, now_us(), files, variables)
+
+    async def record_state(self, *, seconds: float) -> None:
+        """Keep what stands in the sandbox for a later `verify`, if it is quickly had."""
+        if not self.live or self.writer.next_seq == 0:
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await self.writer.record_state(await self.state(seconds=seconds))
+        except (TimeoutError, RepriseError) as error:
+            log.info("The state at the end was not taken down: %r", error)
 
     async def keep(self, path: str, actor: Actor) -> Artifact:
         """Take a file out of the workspace: a blob and a row that says who and when."""
