@@ -48,7 +48,10 @@ async def test_the_hosts_files_are_not_there(bubblewrap: Cells, tmp_path: Path) 
     own = Path("/etc/passwd").read_text()
     assert await bubblewrap.prints("print(repr(open('/etc/passwd').read()))") != repr(own)
     names = set(json.loads(await bubblewrap.prints("print(json.dumps(os.listdir('/')))")))
-    assert names.isdisjoint({"boot", "home", "media", "mnt", "opt", "srv", "var"} - prefixes())
+    assert names.isdisjoint({"boot", "home", "media", "opt", "srv", "var"} - prefixes())
+    # Places for mounted trees, nothing of the host's.
+    for place in {"mnt", "skills"} - prefixes():
+        assert await bubblewrap.prints(f"print(os.listdir('/{place}'))") == "[]"
 
 
 def prefixes() -> set[str]:

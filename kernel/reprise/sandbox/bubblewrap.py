@@ -18,11 +18,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from reprise.errors import SandboxError
+from reprise.errors import SandboxDied, SandboxError
 from reprise.sandbox import cgroup, view
 from reprise.sandbox.child import Child
-from reprise.sandbox.contract import DeathCause, SandboxSpec
+from reprise.sandbox.contract import MOUNT_PLACES, DeathCause, SandboxSpec, Tree
+from reprise.sandbox.entering import Entering, SandboxGone
 from reprise.sandbox.process import cause_of, guest_argv
+from reprise.sandbox.trees import Mounted
 
 #: Older ones lack --disable-userns and --size.
 _OLDEST = (0, 8)
@@ -45,7 +47,12 @@ class BubblewrapContainer:
     """
 
     def __init__(
-        self, child: Child, stream: socket.socket, info: int, group: cgroup.Cgroup | None
+        self,
+        child: Child,
+        stream: socket.socket,
+        info: int,
+        group: cgroup.Cgroup | None,
+        entering: Entering,
     ) -> None:
         self.stream = stream
         self.pid = child.pid
@@ -53,13 +60,14 @@ class BubblewrapContainer:
         self.init_pid: int | None = None
         self._child = child
         self._group = group
+        self._entering = entering
         self._info = info
         self._told = b""
         self._init = -1
         self._killed = False
         self._exceeded: int | None = None
         self._loop = asyncio.get_running_loop()
-        self._gone: asyncio.Future[None] = self._loop.create_future()
+        self._known: asyncio.Future[None] = self._loop.create_future()
         self._oom = -1 if group is None else group.oom_event()
         if self._oom >= 0:
             self._loop.add_reader(self._oom, self._on_oom)
@@ -103,6 +111,7 @@ class BubblewrapContainer:
             self._init = os.pidfd_open(self.init_pid)
             if self._killed:
                 self._kill_init()
+        self._known.set_result(None)
 
     def _kill_init(self) -> None:
         if self._init >= 0:
@@ -120,6 +129,7 @@ class BubblewrapContainer:
             self._loop.remove_reader(self._init)
             os.close(self._init)
             self._init = -1
+        await self._entering.end()
         self._close_oom()
         if self._group is not None:
             self._exceeded = self._exceeded or self._group.memory_exceeded()
@@ -143,6 +153,24 @@ class BubblewrapContainer:
         if self._exceeded is None and self._group is not None and not self._cleaning.done():
             self._exceeded = self._group.memory_exceeded()
         return self._exceeded
+
+    async def mount(self, target: str, tree: Tree) -> str:
+        await self._known
+        try:
+            if self._init < 0 or self.init_pid is None:
+                raise SandboxGone
+            await self._entering.show(target, tree, self.init_pid, self._init)
+        except SandboxGone:
+            # Whoever ended the program inside (the kernel, for memory) left a state of its own.
+            self._kill_init()
+            self._child.kill()
+            cause = await self.wait()
+            raise SandboxDied(
+                f"The sandbox ended before {target!a} was mounted in it. The next one will "
+                "have what the log names.",
+                cause,
+            ) from None
+        return target
 
     async def kill(self) -> None:
         self._killed = True
@@ -178,7 +206,7 @@ class BubblewrapBackend:
             if Path(name).exists():
                 trial.add("--ro-bind", name, name)
         trial.add("--proc", "/proc", "--dev", "/dev")
-        argv = self._command(program, trial, ["/usr/bin/true"], None)
+        argv = self._command(program, trial, ["/usr/bin/true"], None, _uid(self._as_root))
         try:
             done = subprocess.run(argv, capture_output=True, timeout=20, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
@@ -209,6 +237,7 @@ class BubblewrapBackend:
         seen = view.arguments(spec, _STAGE if self._as_root else None, python)
         compile_guest()
         group = cgroup.create(spec.limits)
+        uid = _uid(self._as_root)
         info, told = os.pipe2(os.O_CLOEXEC)
         ours, theirs = socket.socketpair()
         try:
@@ -216,7 +245,7 @@ class BubblewrapBackend:
                 seen.add("--info-fd", str(told))
                 command = guest_argv(python, view.LIBRARY, theirs.fileno())
                 child = Child.start(
-                    self._command(program, seen, command, group),
+                    self._command(program, seen, command, group, uid),
                     pass_fds=[theirs.fileno(), told],
                     env={"PATH": "/usr/bin:/bin"},
                 )
@@ -228,7 +257,10 @@ class BubblewrapBackend:
             raise SandboxError(f"bubblewrap could not be started: {error}.") from error
         finally:
             os.close(told)
-        return BubblewrapContainer(child, ours, info, group)
+        taken = [path for place in MOUNT_PLACES for path in seen.taken(place)]
+        mounted = Mounted(view.mounts_room(spec.limits), seen.places, taken)
+        entering = Entering(mounted, uid, [] if group is None else group.procs)
+        return BubblewrapContainer(child, ours, info, group, entering)
 
     def _command(
         self,
@@ -236,6 +268,7 @@ class BubblewrapBackend:
         seen: view.View,
         command: list[str],
         group: cgroup.Cgroup | None,
+        uid: int | None,
     ) -> list[str]:
         """bubblewrap's command line, behind the launcher where root or a cgroup needs one."""
         if not self._as_root and group is None:
@@ -247,12 +280,17 @@ class BubblewrapBackend:
             "procs": [] if group is None else group.procs,
             "stage": _STAGE if self._as_root else None,
             "sources": seen.sources,
-            "uid": _UIDS[secrets.randbelow(len(_UIDS))] if self._as_root else None,
+            "uid": uid,
             "parent": os.getpid(),
             "argv": [start, *seen.arguments, "--", *command],
         }
         launcher = str(Path(__file__).with_name("launch.py"))
         return [sys.executable, "-I", "-S", launcher, json.dumps(order)]
+
+
+def _uid(as_root: bool) -> int | None:
+    """The host user of one sandbox, where it isn't our own."""
+    return _UIDS[secrets.randbelow(len(_UIDS))] if as_root else None
 
 
 def _stage_program(program: Path, seen: view.View) -> str:

@@ -43,12 +43,13 @@ class Child:
         pass_fds: Sequence[int],
         env: Mapping[str, str],
         cwd: Path | None = None,
+        stdin: int = subprocess.DEVNULL,
     ) -> Child:
-        """Start it in a session of its own, stdin and stdout on /dev/null. Raises OSError."""
+        """Start it in a session of its own, stdout on /dev/null. Raises OSError."""
         return cls(
             subprocess.Popen(
                 [os.fspath(part) for part in argv],
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 pass_fds=pass_fds,

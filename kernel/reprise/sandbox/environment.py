@@ -52,7 +52,7 @@ FIXED_VARIABLES = {"PYTHONHASHSEED": "0"}
 #: Host variables about the terminal: they go in, but another window is no other environment.
 TERMINAL_VARIABLES = frozenset({"TERM", "COLUMNS", "LINES", "COLORTERM", "NO_COLOR"})
 
-_SIZE_LIMITS = frozenset({"memory", "workspace", "tmp", "output", "message", "request"})
+_SIZE_LIMITS = frozenset({"memory", "workspace", "tmp", "output", "message", "request", "mounts"})
 #: Sentences of `difference`; more packages than these are counted.
 NAMED_PACKAGES = 30
 

@@ -28,7 +28,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 #: Variables are recorded in the log in the clear, so these are refused by their names.
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|PRIVATE|DSN", re.IGNORECASE)
 
-_SIZES = frozenset({"memory", "workspace", "tmp", "output", "message", "request"})
+_SIZES = frozenset({"memory", "workspace", "tmp", "output", "message", "request", "mounts"})
 _COUNTS = frozenset({"processes", "open_files"})
 #: Below these not even an idle kernel lives, or no message passes.
 _LEAST: Mapping[str, float] = {
@@ -37,6 +37,7 @@ _LEAST: Mapping[str, float] = {
     "open_files": 64,
     "workspace": 1 << 20,
     "tmp": 1 << 20,
+    "mounts": 1 << 20,
     "output": 64 << 10,
     "message": 64 << 10,
     "request": 64 << 10,

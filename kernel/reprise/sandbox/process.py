@@ -15,9 +15,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import reprise
-from reprise.errors import SandboxError
+from reprise.errors import SandboxDied, SandboxError
 from reprise.sandbox.child import Child
-from reprise.sandbox.contract import DeathCause, SandboxSpec
+from reprise.sandbox.contract import DeathCause, SandboxSpec, Tree
+from reprise.sandbox.kept_trees import keep
+from reprise.sandbox.trees import Mounted, check_tree
+from reprise.settings import home
 
 #: Marks the processes of one sandbox, so that those that left its tree are found again.
 _MARK = "REPRISE_SANDBOX"
@@ -44,11 +47,18 @@ class ProcessContainer:
     """A guest started beside us: a `contract.Container`."""
 
     def __init__(
-        self, child: Child, stream: socket.socket, workspace: str, mark: str, runtime: str
+        self,
+        child: Child,
+        stream: socket.socket,
+        workspace: str,
+        mark: str,
+        runtime: str,
+        mounted: Mounted,
     ) -> None:
         self._child = child
         self._mark = mark
         self._runtime = runtime
+        self._mounted = mounted
         self._killed = False
         self.stream = stream
         self.pid = child.pid
@@ -62,6 +72,19 @@ class ProcessContainer:
 
     def memory_exceeded(self) -> int | None:
         return None
+
+    async def mount(self, target: str, tree: Tree) -> str:
+        """Keep the tree in REPRISE_HOME; cells find it there, and could change it."""
+        checked = check_tree(tree)
+        self._mounted.check_target(target)
+        self._mounted.check_room(target, checked)
+        kept = await keep(checked, home() / "mounts")
+        if self._child.ended:
+            raise SandboxDied(
+                f"The sandbox ended before {target!a} was mounted.", await self.wait()
+            )
+        self._mounted.shows(target, checked)
+        return str(kept)
 
     async def kill(self) -> None:
         self._killed = True
@@ -163,7 +186,8 @@ class ProcessBackend:
             shutil.rmtree(runtime, ignore_errors=True)
             raise SandboxError(f"The guest could not be started: {error}.") from error
         ours.setblocking(False)
-        return ProcessContainer(child, ours, str(workspace.resolve()), mark, runtime)
+        mounted = Mounted(spec.limits.mounts)
+        return ProcessContainer(child, ours, str(workspace.resolve()), mark, runtime, mounted)
 
 
 def _base_environment() -> Mapping[str, str]:

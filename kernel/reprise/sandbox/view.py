@@ -2,7 +2,8 @@
 
 Everything is read-only but four size-limited memory file systems: the workspace, /tmp,
 /dev/shm and the user's runtime folder. Nothing of the host but system libraries, the
-environment's prefixes, data mounts and the guest's own code.
+environment's prefixes, data mounts and the guest's own code. Two more memory file systems are
+read-only and empty at first: the host shows trees in them (`entering`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import reprise
-from reprise.sandbox.contract import LanguageKernel, Limits, SandboxSpec
+from reprise.sandbox.contract import MOUNT_PLACES, LanguageKernel, Limits, SandboxSpec
 
 WORKSPACE = "/workspace"
 
@@ -71,12 +72,14 @@ class View:
 
     stage: where a launcher run by root makes source number N visible as stage/N (or under a
       name of its own); without one the sources are named as they are.
+    places: those of MOUNT_PLACES where the host can show trees.
     """
 
     def __init__(self, stage: str | None) -> None:
         self._stage = stage
         self.sources: list[tuple[str, str]] = []
         self.arguments: list[str] = []
+        self.places: list[str] = []
         self._shown: list[str] = []
         self._links: set[str] = set()
 
@@ -99,8 +102,18 @@ class View:
         self.add("--ro-bind", self.source(path), where)
         self._shown.append(where)
 
+    def taken(self, place: str) -> list[str]:
+        """What the environment itself shows at a place or below it."""
+        shown = (*self._shown, *self._links)
+        return [path for path in shown if path == place or path.startswith(f"{place}/")]
+
     def is_shown(self, path: str) -> bool:
         return any(path == shown or path.startswith(f"{shown}/") for shown in self._shown)
+
+    def bind_over(self, path: str | Path, target: str) -> None:
+        """Show a host folder read-only, whatever was shown there before."""
+        self.add("--ro-bind", self.source(path), target)
+        self._shown.append(target)
 
     def bind_linked(self, path: str | Path) -> None:
         """Show a folder that may be named through symlinks: those are made inside as well."""
@@ -147,6 +160,7 @@ def arguments(spec: SandboxSpec, stage: str | None, guest_python: str) -> View:
         view.add("--setenv", name, value)
     _system(view)
     _writable(view, spec.limits)
+    before_binds = len(view.arguments)
     prefixes = [*spec.kernel.prefixes, *interpreter_prefixes(guest_python, spec.kernel)]
     for prefix in sorted(set(prefixes), key=lambda path: (len(path.parts), str(path))):
         _prefix(view, prefix)
@@ -158,8 +172,9 @@ def arguments(spec: SandboxSpec, stage: str | None, guest_python: str) -> View:
     if spec.kernel.resource_dir and Path(spec.kernel.resource_dir).is_dir():
         view.bind_linked(spec.kernel.resource_dir)
     for mount in spec.mounts:
-        view.add("--ro-bind", view.source(mount.source), mount.target)
+        view.bind_over(mount.source, mount.target)
     _guest_code(view)
+    _places(view, spec.limits, before_binds)
     view.add("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORKSPACE)
     return view
 
@@ -218,6 +233,25 @@ def _writable(view: View, limits: Limits) -> None:
         view.add("--size", str(size), "--tmpfs", folder)
     view.add("--perms", "0700", "--size", str(_RUNTIME_SIZE), "--tmpfs", _RUNTIME)
     view.add("--dir", HOME, "--dir", "/tmp/.cache")  # noqa: S108
+
+
+def mounts_room(limits: Limits) -> int:
+    """Bytes that all mounted trees may take; 0 for no limit. They lie in memory."""
+    sizes = [limits.mounts, limits.memory // 4]
+    return min([size for size in sizes if size], default=0)
+
+
+def _places(view: View, limits: Limits, position: int) -> None:
+    """The places for trees, beneath what the environment shows below them."""
+    # While one tree replaces another both are there, and files of the old one may stay open.
+    size = 2 * mounts_room(limits) or _UNLIMITED
+    for place in MOUNT_PLACES:
+        # An environment may have a folder or a link of its own there, or the place lies in one.
+        if place in view.taken(place) or view.is_shown(place):
+            continue
+        view.arguments[position:position] = ["--size", str(size), "--tmpfs", place]
+        view.add("--remount-ro", place)
+        view.places.append(place)
 
 
 def _prefix(view: View, prefix: Path) -> None:

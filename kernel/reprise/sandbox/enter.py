@@ -1,0 +1,280 @@
+"""Run by the host to show a tree in a running sandbox: enters it, writes the tree, leaves.
+
+    python -I -S enter.py JSON < tree
+
+    {"procs": [cgroup.procs files to join], "uid": int or null, "parent": pid, "pid": of the
+     sandbox's init, "alive": pidfd of that init}
+
+    tree: 4 bytes, length of JSON {"place": folder, "names": [name below it, …], "incoming": name,
+    "time": seconds, "entries": [[path, type, mode, size, link target], …]}, folders before what
+    lies in them; the bytes of all files in that order; a last byte that says: now show it.
+
+The place is a memory file system that is mounted read-only for all of the sandbox. Nothing in
+there can write to it, because nothing in there has a privilege. This program has them as the owner
+of the sandbox's user namespace: it joins that and the mount namespace, goes on in a copy of the
+latter that only itself is in, and clears the flag there. It does not join the PID namespace, so
+the sandbox cannot see it, let alone trace it. Standard library only, imports nothing of Reprise.
+
+Exit codes: os.EX_UNAVAILABLE, the sandbox has ended; os.EX_CANTCREAT, the memory file system is
+full; os.EX_NOINPUT, stdin ended before the last byte; 1, see stderr. With these nothing is shown.
+"""
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import json
+import os
+import select
+import signal
+import sys
+
+_CLONE_NEWNS = 0x00020000
+_CLONE_NEWUSER = 0x10000000
+_NS_GET_USERNS = 0xB701
+_MS_NOSUID = 0x2
+_MS_NODEV = 0x4
+_MS_REMOUNT = 0x20
+_MS_BIND = 0x1000
+_MS_REC = 0x4000
+_MS_PRIVATE = 0x40000
+_PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+_PR_SET_NO_NEW_PRIVS = 38
+_RENAME_NOREPLACE = 1
+_RENAME_EXCHANGE = 2
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_CHUNK = 1 << 20
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _Ended(Exception):
+    """There is nothing more to do; carries the exit code."""
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def _mount(source: str, target: str, flags: int) -> None:
+    where = os.fsencode(source), os.fsencode(target)
+    _check(_libc.mount(*where, None, ctypes.c_ulong(flags), None), f"mount {target}")
+
+
+def _namespaces(pid: int, alive: int) -> tuple[int, int]:
+    """The sandbox's mount namespace and the user namespace that owns it, opened.
+
+    Its processes are in a further user namespace, which bubblewrap makes (--disable-userns) after
+    all its mounts: before that the root there would still be the host's.
+    """
+    ended = select.poll()
+    ended.register(alive, select.POLLIN)
+    while True:
+        try:
+            mounts = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+            users = os.stat(f"/proc/{pid}/ns/user")
+        except (FileNotFoundError, ProcessLookupError):
+            raise _Ended(os.EX_UNAVAILABLE) from None
+        # While it lives, nobody else has its pid.
+        if ended.poll(0):
+            raise _Ended(os.EX_UNAVAILABLE)
+        owner = fcntl.ioctl(mounts, _NS_GET_USERNS)
+        if not os.path.samestat(os.fstat(owner), users):
+            return mounts, owner
+        os.close(mounts)
+        os.close(owner)
+        ended.poll(1)
+
+
+def _enter(pid: int, alive: int, parent: int) -> None:
+    """Join the sandbox's user and mount namespaces, then go on in a copy of the latter."""
+    mounts, owner = _namespaces(pid, alive)
+    _check(_libc.setns(owner, _CLONE_NEWUSER), "setns to the user namespace")
+    _check(_libc.setns(mounts, _CLONE_NEWNS), "setns to the mount namespace")
+    os.close(mounts)
+    os.close(owner)
+    # After the last change of credentials, which resets both.
+    _check(_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl")
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
+    if os.getppid() != parent:
+        raise _Ended(os.EX_NOINPUT)
+    _check(_libc.unshare(_CLONE_NEWNS), "unshare")
+    _mount("none", "/", _MS_REC | _MS_PRIVATE)
+
+
+def _open_place(place: str, incoming: str) -> int:
+    """The place, writable in this process's mount namespace; every other name is lost.
+
+    Whatever Python might still open by name, a module or a source line for a message, would
+    be the sandbox's. So the root becomes a folder that no longer exists.
+    """
+    # The place alone: what the environment mounts below it stays out of reach.
+    _mount(place, place, _MS_BIND)
+    _mount("none", place, _MS_REMOUNT | _MS_BIND | _MS_NOSUID | _MS_NODEV)
+    opened = os.open(place, _FOLDER)
+    if os.fstat(opened).st_dev == os.stat("/").st_dev:
+        raise OSError(errno.EXDEV, f"{place} is no file system of its own")
+    _remove(opened, incoming)
+    os.fchdir(opened)
+    os.mkdir(incoming, 0)
+    os.chdir(incoming)
+    os.rmdir(f"../{incoming}")
+    os.chroot(".")
+    return opened
+
+
+def _read(size: int) -> bytes:
+    """Exactly so many bytes of stdin."""
+    parts = []
+    while size:
+        part = os.read(0, min(size, _CHUNK))
+        if not part:
+            raise _Ended(os.EX_NOINPUT)
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def _raw(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _write(top: int, entries: list[tuple[str, str, int, int, str]], seconds: int) -> None:
+    """Write the tree below `top`. All times are one, so that a replay finds what there was."""
+    times = (seconds * 10**9, seconds * 10**9)
+    folders = []
+    for path, kind, mode, size, target in entries:
+        name = _raw(path)
+        if kind == "dir":
+            os.mkdir(name, 0o700, dir_fd=top)
+            folders.append((name, mode))
+        elif kind == "link":
+            os.symlink(_raw(target), name, dir_fd=top)
+            os.utime(name, ns=times, dir_fd=top, follow_symlinks=False)
+        else:
+            file = os.open(name, _NEW_FILE, 0o600, dir_fd=top)
+            left = size
+            while left:
+                data = memoryview(_read(min(left, _CHUNK)))
+                left -= len(data)
+                while data:
+                    data = data[os.write(file, data) :]
+            os.fchmod(file, mode)
+            os.utime(file, ns=times)
+            os.close(file)
+    for name, mode in reversed(folders):
+        folder = os.open(name, _FOLDER, dir_fd=top)
+        os.fchmod(folder, mode)
+        os.utime(folder, ns=times)
+        os.close(folder)
+
+
+def _put(place: int, top: int, incoming: str, names: list[str], seconds: int) -> None:
+    """Put the tree where it belongs, in place of what lies there."""
+    parent, made = place, []
+    try:
+        for name in names[:-1]:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(_raw(name), 0o755, dir_fd=parent)
+                made.append((parent, name))
+            parent = os.open(_raw(name), _FOLDER, dir_fd=parent)
+        os.fchmod(top, 0o755)
+        os.utime(top, ns=(seconds * 10**9, seconds * 10**9))
+        if not _rename(place, incoming, parent, names[-1], _RENAME_NOREPLACE):
+            _rename(place, incoming, parent, names[-1], _RENAME_EXCHANGE)
+    except OSError:
+        for folder, name in reversed(made):
+            os.rmdir(_raw(name), dir_fd=folder)
+        raise
+
+
+def _rename(old: int, name: str, new: int, to: str, flag: int) -> bool:
+    """Whether it was renamed; not when it may not replace what is there."""
+    done = _libc.renameat2(old, _raw(name), new, _raw(to), flag)
+    if done != 0 and flag == _RENAME_NOREPLACE and ctypes.get_errno() == errno.EEXIST:
+        return False
+    _check(done, f"rename to {to!a}")
+    return True
+
+
+def _remove(place: int, name: str) -> None:
+    """Remove a tree, if it is there, following nothing; closed to the sandbox at once."""
+    try:
+        top = os.open(name, _FOLDER, dir_fd=place)
+    except FileNotFoundError:
+        return
+    os.fchmod(top, 0)
+    folders = ["."]
+    for folder in folders:
+        opened = os.open(folder, _FOLDER, dir_fd=top)
+        with os.scandir(opened) as found:
+            entries = list(found)
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(f"{folder}/{entry.name}")
+            else:
+                os.unlink(entry.name, dir_fd=opened)
+        os.close(opened)
+    for folder in reversed(folders[1:]):
+        os.rmdir(folder, dir_fd=top)
+    os.close(top)
+    os.rmdir(name, dir_fd=place)
+
+
+def _become(procs: list[str], uid: int | None) -> None:
+    """The sandbox's user on the host, which owns its user namespace; root has no number there."""
+    for file in procs:
+        with open(file, "w") as group:
+            group.write("0")
+    if uid is not None:
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+
+
+def _show_tree(pid: int, alive: int, parent: int) -> None:
+    head = json.loads(_read(int.from_bytes(_read(4), "big")))
+    incoming, seconds = head["incoming"], head["time"]
+    _enter(pid, alive, parent)
+    place = _open_place(head["place"], incoming)
+    os.umask(0)
+    # Its mode lets nobody in who has no privilege: the sandbox sees a name, and nothing beneath.
+    os.mkdir(incoming, 0, dir_fd=place)
+    try:
+        top = os.open(incoming, _FOLDER, dir_fd=place)
+        _write(top, head["entries"], seconds)
+        _read(1)
+        _put(place, top, incoming, head["names"], seconds)
+    except BaseException:
+        _remove(place, incoming)
+        raise
+    # What was there before; a rest of it would go before the next tree comes.
+    with contextlib.suppress(OSError):
+        _remove(place, incoming)
+
+
+def main() -> None:
+    order = json.loads(sys.argv[1])
+    try:
+        _become(order["procs"], order["uid"])
+        _show_tree(order["pid"], order["alive"], order["parent"])
+    except _Ended as ended:
+        os._exit(int(ended.args[0]))
+    except OSError as error:
+        os.write(2, str(error).encode("utf-8", "backslashreplace"))
+        os._exit(os.EX_CANTCREAT if error.errno in (errno.ENOSPC, errno.ENOMEM) else 1)
+    except BaseException as error:  # noqa: BLE001
+        # No traceback: Python would open the source by its name.
+        os.write(2, f"{type(error).__name__}: {error}".encode("utf-8", "backslashreplace"))
+        os._exit(1)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

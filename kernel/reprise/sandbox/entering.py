@@ -1,0 +1,153 @@
+"""Shows trees in a running bubblewrap sandbox: starts `enter.py`, feeds it, says how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from reprise.errors import SandboxError, TooLarge
+from reprise.sandbox.child import Child
+from reprise.sandbox.contract import Tree
+from reprise.sandbox.trees import INCOMING, MODIFIED, CheckedTree, Mounted, check_tree
+
+#: Seconds in which a helper that was told to give up removes what it wrote.
+_PATIENCE = 10.0
+
+
+class SandboxGone(Exception):
+    """The sandbox ended before the tree was shown; its container knows why."""
+
+
+class Entering:
+    """How the host gets into one sandbox, what it has mounted there, and the helper inside.
+
+    uid: the host user that a sandbox started by root lives under.  procs: files of the
+    sandbox's control group, so that what is written counts as its memory.
+    """
+
+    def __init__(self, mounted: Mounted, uid: int | None, procs: Sequence[str]) -> None:
+        self._mounted = mounted
+        self._uid = uid
+        self._procs = list(procs)
+        self._turn = asyncio.Lock()
+        self._helper: Child | None = None
+
+    async def show(self, target: str, tree: Tree, pid: int, alive: int) -> None:
+        """Show a tree, whole or not at all. pid, alive: of the sandbox's init, and a pidfd of it.
+
+        Raises as `Container.mount`, and SandboxGone.
+        """
+        checked = check_tree(tree)
+        async with self._turn:
+            place, names = self._mounted.check_target(target)
+            self._mounted.check_room(target, checked)
+            ours, theirs = socket.socketpair()
+            with ours:
+                ours.setblocking(False)
+                with theirs:
+                    helper = self._start(theirs, pid, alive)
+                try:
+                    await _until_told(ours, helper, _head(place, names, checked), checked)
+                finally:
+                    # Also when cancelled: whether it is shown is known before anybody goes on.
+                    ours.close()
+                    if await self._left(helper) == 0:
+                        self._mounted.shows(target, checked)
+            _raise_for(await helper.wait(), helper.said(), target)
+
+    def _start(self, stdin: socket.socket, pid: int, alive: int) -> Child:
+        order = {"procs": self._procs, "uid": self._uid, "parent": os.getpid()}
+        program = str(Path(__file__).with_name("enter.py"))
+        try:
+            self._helper = Child.start(
+                [
+                    *(sys.executable, "-I", "-S", "-W", "ignore", program),
+                    json.dumps({**order, "pid": pid, "alive": alive}),
+                ],
+                pass_fds=[alive],
+                env={"PATH": "/usr/bin:/bin"},
+                cwd=Path("/"),
+                stdin=stdin.fileno(),
+            )
+        except OSError as error:
+            raise SandboxError(
+                "Nothing was mounted: the program that enters the sandbox could not be started "
+                f"({error})."
+            ) from error
+        return self._helper
+
+    async def _left(self, helper: Child) -> int:
+        """Its exit code, once it has ended, which it does by itself when its stdin has."""
+        try:
+            return await asyncio.wait_for(helper.wait(), _PATIENCE)
+        except TimeoutError:
+            return -1
+        finally:
+            await self.end()
+
+    async def end(self) -> None:
+        """End the helper that is in the sandbox now, if one is; returns when it has gone."""
+        if self._helper is not None:
+            self._helper.kill()
+            await self._helper.wait()
+
+
+def _head(place: str, names: Sequence[str], tree: CheckedTree) -> bytes:
+    head = json.dumps(
+        {
+            "place": place,
+            "names": names,
+            "incoming": INCOMING,
+            "time": MODIFIED,
+            "entries": [[p.path, p.type, p.mode, p.size, p.target or ""] for p in tree.pieces],
+        }
+    ).encode()
+    return len(head).to_bytes(4, "big") + head
+
+
+async def _until_told(ours: socket.socket, helper: Child, head: bytes, tree: CheckedTree) -> None:
+    """Send all of it, unless the helper ends first. Raises what reading the tree raises."""
+    feeding = asyncio.ensure_future(_feed(ours, head, tree))
+    ended = asyncio.ensure_future(helper.wait())
+    try:
+        await asyncio.wait({feeding, ended}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        feeding.cancel()
+        ended.cancel()
+        await asyncio.wait({feeding})
+    # A helper that has ended breaks the connection; its exit code says more.
+    with contextlib.suppress(asyncio.CancelledError, ConnectionError):
+        feeding.result()
+
+
+async def _feed(ours: socket.socket, head: bytes, tree: CheckedTree) -> None:
+    loop = asyncio.get_running_loop()
+    await loop.sock_sendall(ours, head)
+    for piece in tree.pieces:
+        if piece.type == "file":
+            await loop.sock_sendall(ours, await tree.content(piece))
+    await loop.sock_sendall(ours, b"!")
+
+
+def _raise_for(code: int, said: str, target: str) -> None:
+    if code == 0:
+        return
+    if code in (os.EX_UNAVAILABLE, -signal.SIGKILL):
+        raise SandboxGone
+    if code == os.EX_CANTCREAT:
+        raise TooLarge(
+            f"{target!a} was not mounted: the memory for mounts is full ({said}). Trees that were "
+            "replaced keep theirs while a program in the sandbox has files of them open. What was "
+            "there before stays. `reprise env limit mounts SIZE` raises the limit."
+        )
+    raise SandboxError(
+        f"{target!a} was not mounted, and what was there before stays: the sandbox could not "
+        f"be entered: {said or f'exit code {code}'}. `reprise doctor` looks at what is needed."
+    )

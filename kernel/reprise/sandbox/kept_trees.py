@@ -1,0 +1,161 @@
+"""Trees kept as folders of REPRISE_HOME/mounts/DIGEST, for the backend that cannot mount.
+
+Each is made once, whole or not at all, by whoever comes first; who finds one there looks at every
+byte before it is used. Nothing protects them from code that runs as their owner, so one that was
+changed is set aside and made anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import hashlib
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from reprise.errors import SandboxError
+from reprise.sandbox.trees import MODIFIED, CheckedTree, Piece
+
+#: Folders in the making, with the pid of the maker: what a killed one left is removed.
+_MAKING = ".making-"
+
+#: What a rename says where something else lies already.
+_TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
+
+#: Without these even their owner could not look whether a tree is still whole.
+_READABLE = {"file": 0o400, "dir": 0o500}
+
+
+async def keep(tree: CheckedTree, mounts: Path) -> Path:
+    """The folder of a tree below `mounts`, made if it is not there. Raises SandboxError."""
+    kept = mounts / tree.digest
+    try:
+        if await asyncio.to_thread(_is_whole, kept, tree):
+            return kept
+        making = await asyncio.to_thread(_begin, mounts)
+        try:
+            for piece in tree.pieces:
+                data = await tree.content(piece) if piece.type == "file" else b""
+                await asyncio.to_thread(_write, making, piece, data)
+            await asyncio.to_thread(_finish, making, kept, tree)
+        finally:
+            await asyncio.to_thread(_remove, making)
+    except OSError as error:
+        raise SandboxError(
+            f"A tree could not be kept in {mounts}: {error.strerror}. Nothing was mounted; make "
+            "room or mend what is said, then mount it again."
+        ) from error
+    return kept
+
+
+def _begin(mounts: Path) -> Path:
+    mounts.mkdir(mode=0o700, exist_ok=True)
+    for left in mounts.glob(f"{_MAKING}*"):
+        maker = left.name.removeprefix(_MAKING).partition("-")[0]
+        if maker.isdigit() and not Path("/proc", maker).exists():
+            _remove(left)
+    making = _aside(mounts)
+    making.mkdir(mode=0o700)
+    return making
+
+
+def _aside(mounts: Path) -> Path:
+    """A name that nobody has, and that says who is to remove what lies there."""
+    return mounts / f"{_MAKING}{os.getpid()}-{secrets.token_hex(8)}"
+
+
+def _below(folder: Path, piece: Piece) -> Path:
+    """Whatever this machine takes names for, the bytes are those of the tree."""
+    return folder / os.fsdecode(piece.path.encode("utf-8", "surrogateescape"))
+
+
+def _mode(piece: Piece) -> int:
+    """As the tree says, but that nobody may write and the owner may read."""
+    return piece.mode & ~0o222 | _READABLE[piece.type]
+
+
+def _write(making: Path, piece: Piece, data: bytes) -> None:
+    path = _below(making, piece)
+    if piece.type == "dir":
+        path.mkdir(mode=0o700)
+    elif piece.type == "link":
+        path.symlink_to(os.fsdecode((piece.target or "").encode("utf-8", "surrogateescape")))
+        os.utime(path, (MODIFIED, MODIFIED), follow_symlinks=False)
+    else:
+        with path.open("xb") as file:
+            file.write(data)
+            os.fchmod(file.fileno(), _mode(piece))
+        os.utime(path, (MODIFIED, MODIFIED))
+
+
+def _finish(making: Path, kept: Path, tree: CheckedTree) -> None:
+    """Close the folders and give the whole its name, unless another maker was first."""
+    folders = [_below(making, piece) for piece in tree.pieces if piece.type == "dir"]
+    modes = [_mode(piece) for piece in tree.pieces if piece.type == "dir"]
+    for path, mode in [(making, 0o555), *zip(folders, modes, strict=True)][::-1]:
+        path.chmod(mode)
+        os.utime(path, (MODIFIED, MODIFIED))
+    while True:
+        try:
+            making.rename(kept)
+        except OSError as error:
+            if error.errno not in _TAKEN:
+                raise
+        else:
+            return
+        if _is_whole(kept, tree):
+            return
+        # Changed by somebody. Whoever uses it now keeps it open, not its name.
+        changed = _aside(kept.parent)
+        with contextlib.suppress(FileNotFoundError):
+            kept.rename(changed)
+        _remove(changed)
+
+
+def _is_whole(kept: Path, tree: CheckedTree) -> bool:
+    """Whether a folder holds this tree and nothing else, to the last byte and mode."""
+    try:
+        if not stat.S_ISDIR(kept.lstat().st_mode):
+            return False
+        wanted = {_below(kept, piece): piece for piece in tree.pieces}
+        if not all(path in wanted for path in _walk(kept)):
+            return False
+        return all(_is_same(path, piece) for path, piece in wanted.items())
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return False
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for path in folder.iterdir():
+        yield path
+        if not path.is_symlink() and path.is_dir():
+            yield from _walk(path)
+
+
+def _is_same(path: Path, piece: Piece) -> bool:
+    found = path.lstat()
+    if piece.type == "link":
+        target = (piece.target or "").encode("utf-8", "surrogateescape")
+        return stat.S_ISLNK(found.st_mode) and os.fsencode(path.readlink()) == target
+    if piece.type == "dir":
+        return found.st_mode == stat.S_IFDIR | _mode(piece)
+    if found.st_mode != stat.S_IFREG | _mode(piece) or found.st_size != piece.size:
+        return False
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == piece.sha256
+
+
+def _remove(folder: Path) -> None:
+    """Remove what was made or set aside; what cannot be removed is tried again another time."""
+    if folder.is_symlink() or folder.is_file():
+        folder.unlink()
+        return
+    for path, _, _ in os.walk(folder):
+        with contextlib.suppress(OSError):
+            Path(path).chmod(0o700)
+    shutil.rmtree(folder, ignore_errors=True)
