@@ -41,6 +41,10 @@ class SessionNotFound(UsageError):
     """No session of this owner has that id."""
 
 
+class KeyInUse(UsageError):
+    """A step with this idempotency key is already in the session; nothing was run twice."""
+
+
 class LeaseHeld(UnavailableError):
     """Another process writes this session; says who and since when."""
 
@@ -66,11 +70,22 @@ class ProtocolViolation(SandboxDied):
 
 
 class GuestCallFailed(RepriseError):
-    """The guest answered a call with an error (a path that is not there, a full disk, …)."""
+    """The guest answered a call with an error (a path that is not there, a full disk, …).
+
+    `kind` is for programs, "" when the guest named none; the kinds are in sandbox.contract.
+    """
+
+    def __init__(self, message: str, kind: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class ResumeCancelled(RepriseError):
     """An interrupt stopped a resume; the log is whole and the resume can be started again."""
+
+
+class BadBundle(RepriseError):
+    """A bundle that is none, is not whole or says what cannot be; nothing of it was imported."""
 
 
 class TooLarge(UsageError):

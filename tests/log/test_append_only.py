@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 import psycopg
 import pytest
 
@@ -99,11 +101,29 @@ async def test_a_whole_session_is_deleted_only_by_its_function_and_leaves_a_trac
 
 async def test_deleting_a_session_waits_while_a_fork_needs_it(log: Log, dsn: str) -> None:
     session = await log.begin(kernel="python3")
+    writer = await log.acquire(session, {})
+    await _one_step(writer)
+    await writer.close()
+    fork = await log.fork(session)
     with _as(dsn, "reprise_owner") as owner:
-        owner.execute(
-            "INSERT INTO reprise.sessions (id, owner, created_at, kernel, parent, fork_seq)"
-            " VALUES (gen_random_uuid(), 'tester', 1, 'python3', %s, 0)",
-            [session],
-        )
         with pytest.raises(psycopg.errors.ObjectInUse, match="forks"):
             owner.execute("SELECT reprise.delete_session(%s)", [session])
+        owner.execute("SELECT reprise.delete_session(%s)", [fork])
+        owner.execute("SELECT reprise.delete_session(%s)", [session])
+    assert await log.sessions() == []
+
+
+async def test_a_session_that_comes_back_after_its_deletion_is_append_only_again(
+    log: Log, dsn: str
+) -> None:
+    session = uuid.uuid4()
+    for _ in range(2):
+        await log.begin(session=session, kernel="python3")
+        writer = await log.acquire(session, {})
+        await _one_step(writer)
+        await writer.close()
+        with _as(dsn, "postgres") as superuser:
+            with pytest.raises(psycopg.Error) as refused:
+                superuser.execute("DELETE FROM reprise.steps")
+            assert refused.value.sqlstate == "RP003"
+            superuser.execute("SELECT reprise.delete_session(%s)", [session])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import re
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ IN_POSTGRES_BYTES = 1 << 20
 
 #: Bytes of small blobs that are sent in one statement.
 _BATCH_BYTES = 4 << 20
+
+_NAME = re.compile(rb"[0-9a-f]{64}")
+_QUOTED_NAME = re.compile(rb'"([0-9a-f]{64})"')
 
 Ask = Callable[[str, Sequence[Any]], Awaitable[list[tuple[Any, ...]]]]
 
@@ -65,6 +69,18 @@ class BlobFiles:
                 return file.read(size)
         except FileNotFoundError:
             return None
+
+    def lost(self, expected: Sequence[tuple[str, int]]) -> set[str]:
+        """Those names whose file is not there in the size it should have."""
+        found = set()
+        for name, size in expected:
+            try:
+                if self.path(name).stat().st_size == size:
+                    continue
+            except FileNotFoundError:
+                pass
+            found.add(name)
+        return found
 
     def _is_whole(self, name: str, size: int) -> bool:
         data = self.read(name, size)
@@ -117,7 +133,7 @@ class OwnedBlobs:
         for name, data in unique.items():
             large = len(data) > IN_POSTGRES_BYTES
             if large:
-                # Also when the row is there: its file may have been lost.
+                # Also when the row is there: the file may hold other bytes than it should.
                 await asyncio.to_thread(self._files.write, name, data)
             if name not in absent:
                 continue
@@ -128,6 +144,11 @@ class OwnedBlobs:
                 batch, room = [], _BATCH_BYTES
         if batch:
             await self._insert(batch)
+        for name in absent:
+            # A collection may have taken a file that was left without a row, right before the row
+            # came. From now on it leaves this one alone, since the row is there and fresh.
+            if len(unique[name]) > IN_POSTGRES_BYTES:
+                await asyncio.to_thread(self._files.write, name, unique[name])
         return names
 
     async def _insert(self, batch: Sequence[tuple[str, int, bytes | None]]) -> None:
@@ -135,7 +156,7 @@ class OwnedBlobs:
             "INSERT INTO reprise.blobs (owner, sha256, size, data)"
             " SELECT %s, w.sha256, w.size, w.data"
             " FROM unnest(%b::bytea[], %s::bigint[], %b::bytea[]) AS w(sha256, size, data)"
-            " ON CONFLICT DO NOTHING RETURNING size",
+            " ON CONFLICT DO NOTHING",
             [
                 self._owner,
                 [bytes.fromhex(name) for name, _, _ in batch],
@@ -169,15 +190,37 @@ class OwnedBlobs:
         return bytes(data)
 
     async def missing(self, sha256s: Sequence[str]) -> set[str]:
-        wanted = {_digest(name): name for name in sha256s}
-        if not wanted:
+        return await self.absent(self._ask, sha256s)
+
+    async def absent(self, ask: Ask, sha256s: Collection[str]) -> set[str]:
+        """Those that are not stored, asked with `ask`; a collection leaves the others alone.
+
+        A large one whose file is gone, or has another size, counts as not stored.
+        """
+        if not sha256s:
             return set()
-        rows = await self._ask(
-            "SELECT sha256 FROM reprise.blobs WHERE owner = %s AND sha256 = ANY(%b::bytea[])",
-            [self._owner, list(wanted)],
+        rows = await ask(
+            "SELECT sha256, size, in_file FROM reprise.touch_blobs(%s, %b::bytea[])",
+            [self._owner, [_digest(name) for name in sha256s]],
         )
-        stored = {wanted[bytes(row[0])] for row in rows}
+        stored = {bytes(row[0]).hex() for row in rows}
+        in_files = [(bytes(name).hex(), size) for name, size, in_file in rows if in_file]
+        if in_files:
+            stored -= await asyncio.to_thread(self._files.lost, in_files)
         return set(sha256s) - stored
+
+
+def is_blob_name(text: str) -> bool:
+    """Whether a text is a sha256 as blobs are named by."""
+    return _NAME.fullmatch(text.encode("ascii", "replace")) is not None
+
+
+def named_in(data: bytes) -> set[str]:
+    """All names of blobs that stand as a text of their own in some JSON.
+
+    Whatever the JSON says: what is not meant as a name keeps a blob that nobody needs, at worst.
+    """
+    return {match.decode("ascii") for match in _QUOTED_NAME.findall(data)}
 
 
 def _digest(name: str) -> bytes:

@@ -11,6 +11,7 @@ from typing import Any
 
 from reprise.errors import LogCorrupt
 from reprise.log.blobs import Ask
+from reprise.log.lineage import NO_END, Line, Segment
 from reprise.log.model import (
     GENESIS,
     Json,
@@ -53,7 +54,7 @@ class CheckReport:
 
 
 class _Checker:
-    """Walks the events of one session in order."""
+    """Walks the events of one session in order, through the parts of its history."""
 
     def __init__(self, ask: Ask, reader: Reader, blobs: bool) -> None:
         self.ask = ask
@@ -65,19 +66,39 @@ class _Checker:
         self.outcomes = 0
         self.outputs = 0
         self.seen_blobs: set[str] = set()
+        self.line: Line = ()
+        self.part = Segment(reader.session, 0, NO_END, 0, NO_END)
 
     async def run(self) -> Fault | None:
+        self.line = await self.reader.line()
+        for part in self.line:
+            self.part = part
+            if self.event != self.part.first_event or self.steps != self.part.first_seq:
+                return Fault(
+                    max(self.steps - 1, 0),
+                    self.event,
+                    f"session {self.part.session} was forked at event {self.part.first_event}"
+                    f" (step {self.part.first_seq - 1}), but what it shares ends at event"
+                    f" {self.event} (step {self.steps - 1})",
+                )
+            fault = await self._part()
+            if fault is not None:
+                return fault
+        return await self._end()
+
+    async def _part(self) -> Fault | None:
+        session = self.part.session
         while True:
             stop = await self._page_end()
             page = await self.ask(
-                "SELECT true AS is_step, seq, event, owner, kind, environment, at,"
+                "SELECT true AS is_step, seq, event, owner, kind, environment, key, at,"
                 "   body::text, digest FROM reprise.steps"
                 " WHERE session = %s AND event >= %s AND event < %s"
                 " UNION ALL"
-                " SELECT false, seq, event, owner, status, duration_us::text, at,"
+                " SELECT false, seq, event, owner, status, duration_us::text, NULL, at,"
                 "   body::text, chain FROM reprise.outcomes"
                 " WHERE session = %s AND event >= %s AND event < %s",
-                [self.reader.session, self.event, stop] * 2,
+                [session, self.event, stop] * 2,
             )
             # Sorted here: Postgres would spill large bodies to its disk to sort them.
             page.sort(key=itemgetter(2))
@@ -86,7 +107,7 @@ class _Checker:
                 if fault is not None:
                     return fault
             if not page:
-                return await self._end()
+                return None
 
     async def _page_end(self) -> int:
         """The event before which a page ends that is not too large."""
@@ -98,7 +119,15 @@ class _Checker:
             "  UNION ALL SELECT event, size FROM reprise.outcomes"
             "   WHERE session = %s AND event >= %s AND event < %s"
             " ) AS events ) AS page WHERE total - size < %s",
-            [*(self.reader.session, self.event, self.event + PAGE_ROWS) * 2, PAGE_BYTES],
+            [
+                *(
+                    self.part.session,
+                    self.event,
+                    min(self.event + PAGE_ROWS, self.part.end_event),
+                )
+                * 2,
+                PAGE_BYTES,
+            ],
         )
         return self.event if rows[0][0] is None else int(rows[0][0])
 
@@ -110,6 +139,7 @@ class _Checker:
         owner: str,
         word: str,
         extra: str,
+        key: str | None,
         at: int,
         text: str,
         link: bytes,
@@ -128,7 +158,7 @@ class _Checker:
             return Fault(seq, event, f"{what} {seq} is not in canonical form")
         columns: dict[str, Json] = {"seq": seq, "event": event, "at": at}
         if is_step:
-            columns |= {"kind": word, "environment": extra}
+            columns |= {"kind": word, "environment": extra, "key": key}
         else:
             columns |= {"status": word, "duration_us": int(extra)}
         for name, value in columns.items():
@@ -153,7 +183,7 @@ class _Checker:
             rows = await self.ask(
                 "SELECT number, seq, body::text FROM reprise.outputs WHERE late AND session = %s"
                 " AND event = %s AND number > %s ORDER BY number LIMIT 20",
-                [self.reader.session, event, after],
+                [self.part.session, event, after],
             )
             for number, of_seq, text in rows:
                 total.add(of_seq, text.encode("utf-8"))
@@ -169,22 +199,25 @@ class _Checker:
 
     async def _shown(self, seq: int, event: int, body: Mapping[str, Json]) -> Fault | None:
         total = OutputsHash()
-        after = -1
-        while True:
-            rows = await self.ask(
-                "SELECT number, body::text FROM reprise.outputs WHERE session = %s AND seq = %s"
-                " AND NOT late AND number > %s ORDER BY number LIMIT 20",
-                [self.reader.session, seq, after],
-            )
-            for number, text in rows:
-                after = number
-                for entry in parse_entries(text):
-                    total.add(entry)
-                fault = await self._entries(seq, event, text)
-                if fault is not None:
-                    return fault
-            if len(rows) < 20:
-                break
+        for part in self.line[: self.line.index(self.part) + 1]:
+            if seq >= part.end_seq:
+                continue
+            after = -1
+            while True:
+                rows = await self.ask(
+                    "SELECT number, body::text FROM reprise.outputs WHERE session = %s AND seq = %s"
+                    " AND NOT late AND event < %s AND number > %s ORDER BY number LIMIT 20",
+                    [part.session, seq, part.end_event, after],
+                )
+                for number, text in rows:
+                    after = number
+                    for entry in parse_entries(text):
+                        total.add(entry)
+                    fault = await self._entries(seq, event, text)
+                    if fault is not None:
+                        return fault
+                if len(rows) < 20:
+                    break
         if total.hexdigest() != body["outputs"]:
             return Fault(seq, event, f"the outputs of step {seq} do not match their hash")
         return None

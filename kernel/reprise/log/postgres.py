@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import json
 import os
 import time
 import uuid
@@ -19,6 +20,7 @@ from reprise.errors import (
     UnavailableError,
     UsageError,
 )
+from reprise.failpoints import failpoint
 from reprise.log import embedded, schema
 from reprise.log.blobs import OwnedBlobs
 from reprise.log.check import CheckReport, check_session
@@ -31,10 +33,11 @@ from reprise.log.connect import (
     open_connection,
     watched,
 )
+from reprise.log.fork import fork_point
 from reprise.log.lease import Lease
-from reprise.log.model import Json
+from reprise.log.model import Actor, Json, canonical
 from reprise.log.reader import SESSION_QUERY, Reader, session_info
-from reprise.log.store import SessionInfo
+from reprise.log.store import Artifact, SessionInfo
 from reprise.log.writer import Writer
 from reprise.settings import DSN, home_path
 
@@ -136,6 +139,110 @@ class Log:
                 " the session under a new id."
             )
         return identity
+
+    async def fork(
+        self, session: uuid.UUID, at: int | None = None, *, identity: uuid.UUID | None = None
+    ) -> uuid.UUID:
+        """A new session that shares this one's history up to and with step `at`; returns its id.
+
+        at: default the step before the first that has not ended, else the last; -1 shares
+          nothing. What ran beside that step is shared as far as it had come.
+        identity: the new session's id; when it is there already, nothing changes.
+        Nothing is copied, and no lease is needed: it works while the session is written.
+        Raises SessionNotFound and UsageError.
+        """
+        point = await fork_point(self._ask, session, self.owner, at)
+        fork = identity or uuid.uuid4()
+        failpoint("before-fork-commit")
+        await self._ask(
+            "INSERT INTO reprise.sessions"
+            " (id, owner, created_at, notebook, kernel, parent, fork_event, fork_seq)"
+            " SELECT %s, owner, %s, notebook, kernel, %s, %s, %s FROM reprise.sessions"
+            " WHERE id = %s AND owner = %s ON CONFLICT DO NOTHING",
+            [fork, now_us(), point.parent, point.event, point.seq, session, self.owner],
+        )
+        failpoint("after-fork-commit")
+        await self.reader(fork)
+        return fork
+
+    async def rebind(self, old: uuid.UUID, new: uuid.UUID) -> list[str]:
+        """Make every key that leads to `old` lead to `new` from now on; returns those keys."""
+        await self.reader(new)
+        rows = await self._ask(
+            "INSERT INTO reprise.bindings (owner, key, session, at)"
+            " SELECT b.owner, b.key, %s, %s FROM ("
+            "  SELECT DISTINCT ON (key) owner, key, session FROM reprise.bindings"
+            "   WHERE owner = %s AND key IN ("
+            "    SELECT key FROM reprise.bindings WHERE owner = %s AND session = %s)"
+            "   ORDER BY key, number DESC) AS b"
+            " WHERE b.session = %s RETURNING key",
+            [new, now_us(), self.owner, self.owner, old, old],
+        )
+        return sorted(row[0] for row in rows)
+
+    async def add_artifact(
+        self,
+        session: uuid.UUID,
+        seq: int,
+        path: str,
+        sha256: str,
+        size: int,
+        mode: int,
+        actor: Actor,
+    ) -> Artifact:
+        """Record a file taken out of a workspace, whose bytes are stored; see `Artifact`."""
+        await self.reader(session)
+        absent = await self._blobs.missing([sha256])
+        if absent:
+            raise RepriseError(
+                f"The bytes of {path!r} (sha256 {sha256}) are not stored, so no artifact of session"
+                f" {session} was recorded. Store them, then try again."
+            )
+        artifact = Artifact(uuid.uuid4(), session, seq, path, sha256, size, mode, actor, now_us())
+        await self._ask(
+            "INSERT INTO reprise.artifacts (id, owner, session, seq, sha256, size, mode, at, body)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
+            [
+                artifact.id,
+                self.owner,
+                session,
+                seq,
+                bytes.fromhex(sha256),
+                size,
+                mode,
+                artifact.at,
+                canonical([path, actor.to_json()]).decode("ascii"),
+            ],
+        )
+        return artifact
+
+    async def artifacts(self, session: uuid.UUID | None = None) -> list[Artifact]:
+        """The artifacts of one session, or of all of this owner, in the order they were taken."""
+        if session is not None:
+            await self.reader(session)
+        rows = await self._ask(
+            "SELECT id, session, seq, encode(sha256, 'hex'), size, mode, at, body::text"
+            " FROM reprise.artifacts WHERE owner = %s AND (%s::uuid IS NULL OR session = %s)"
+            " ORDER BY number",
+            [self.owner, session, session],
+        )
+        found = []
+        for identity, of_session, seq, sha256, size, mode, at, body in rows:
+            path, actor = json.loads(body)
+            found.append(
+                Artifact(
+                    identity,
+                    of_session,
+                    seq,
+                    path,
+                    sha256,
+                    size,
+                    mode,
+                    Actor(actor["kind"], actor.get("conversation"), actor.get("turn")),
+                    at,
+                )
+            )
+        return found
 
     async def reader(self, session: uuid.UUID) -> Reader:
         """Raises SessionNotFound."""

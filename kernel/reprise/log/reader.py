@@ -5,21 +5,28 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from reprise.errors import LogCorrupt, SessionNotFound
 from reprise.log.blobs import Ask, OwnedBlobs
+from reprise.log.lineage import Line, along, columns, segments
 from reprise.log.model import Json, Outcome, OutputEntry, Step, parse_outcome, parse_step
 from reprise.log.packing import unpack
-from reprise.log.store import Notice, SessionInfo, StepRecord, StepSummary
+from reprise.log.store import Notice, SessionInfo, StateRecord, StepRecord, StepSummary
 
 #: A page of steps, or of outputs, holds at most so many rows and bytes (one row may be larger).
 PAGE_ROWS = 500
 PAGE_BYTES = 8 << 20
 
+#: Characters of an idempotency key (docs/messages.md).
+MAX_KEY = 200
+
 SESSION_QUERY = """
-SELECT s.id, s.owner, s.created_at, h.last_at, h.next_seq, s.notebook, s.kernel, e.environment,
-       h.holder::text, l.key IS NOT NULL AS held
+SELECT s.id, s.owner, s.created_at, h.last_at, h.next_seq, s.notebook, s.kernel,
+       CASE WHEN h.next_seq > h.first_seq THEN e.environment
+            WHEN h.first_seq > 0 THEN reprise.shared_environment(s.id, h.first_seq - 1) END,
+       h.holder::text, l.key IS NOT NULL AS held, s.parent, s.fork_seq
   FROM reprise.sessions s
   JOIN reprise.heads h ON h.session = s.id
   LEFT JOIN LATERAL (SELECT t.environment FROM reprise.steps t
@@ -46,6 +53,8 @@ def session_info(row: Sequence[Any]) -> SessionInfo:
         kernel=row[6],
         environment=row[7],
         holder=holder,
+        parent=row[10],
+        fork_seq=row[11],
     )
 
 
@@ -62,10 +71,17 @@ class Reader:
         self._ask = ask
         self.owner = owner
         self._blobs = blobs
+        self._line: Line | None = None
 
     @property
     def blobs(self) -> OwnedBlobs:
         return self._blobs
+
+    async def line(self) -> Line:
+        """The parts of this session's history; they never change."""
+        if self._line is None:
+            self._line = await segments(self._ask, self.session, self.owner)
+        return self._line
 
     async def info(self) -> SessionInfo:
         rows = await self._ask(SESSION_QUERY + " AND s.id = %s", [self.owner, self.session])
@@ -74,66 +90,111 @@ class Reader:
         return session_info(rows[0])
 
     async def summaries(self) -> list[StepSummary]:
-        # One row of arrays: unpacking 100,000 rows one by one would cost more than the query.
-        rows = await self._ask(
-            "SELECT array_agg(seq), array_agg(kind), array_agg(status), array_agg(duration_us),"
-            " array_agg(tree), array_agg(execution_count) FROM ("
-            " SELECT s.seq, s.kind, o.status, coalesce(o.duration_us, 0) AS duration_us, s.tree,"
-            "  o.execution_count FROM reprise.steps s LEFT JOIN reprise.outcomes o"
-            "  ON o.session = s.session AND o.seq = s.seq WHERE s.session = %s ORDER BY s.seq"
-            ") AS ordered",
-            [self.session],
-        )
-        columns = rows[0]
-        if columns[0] is None:
-            return []
-        return [StepSummary(*values) for values in zip(*columns, strict=True)]
+        line = await self.line()
+        found: list[StepSummary] = []
+        for place, part in enumerate(line):
+            # One row of arrays: unpacking 100,000 rows one by one would cost more than the query.
+            rows = await self._ask(
+                "SELECT array_agg(seq), array_agg(kind), array_agg(status), array_agg(duration_us),"
+                " array_agg(tree), array_agg(execution_count) FROM ("
+                " SELECT s.seq, s.kind, o.status, coalesce(o.duration_us, 0) AS duration_us,"
+                "  s.tree, o.execution_count FROM reprise.steps s LEFT JOIN reprise.outcomes o"
+                "  ON o.session = s.session AND o.seq = s.seq AND o.event < %s"
+                "  WHERE s.session = %s AND s.seq < %s ORDER BY s.seq"
+                ") AS ordered",
+                [part.end_event, part.session, part.end_seq],
+            )
+            arrays = rows[0]
+            if arrays[0] is None:
+                continue
+            own = [StepSummary(*values) for values in zip(*arrays, strict=True)]
+            still_open = [each.seq for each in own if each.status is None]
+            ended = await self._later_outcomes(line[place + 1 :], still_open)
+            for seq, (_, status, duration_us, execution_count, _, _) in ended.items():
+                own[seq - part.first_seq] = replace(
+                    own[seq - part.first_seq],
+                    status=status,
+                    duration_us=duration_us,
+                    execution_count=execution_count,
+                )
+            found += own
+        return found
 
     async def records(
         self, start: int = 0, stop: int | None = None, *, outputs: bool = True
     ) -> AsyncIterator[StepRecord]:
-        at = start
-        while stop is None or at < stop:
-            page = await self._ask(
-                "SELECT seq, event, body, digest, o_event, o_body, o_chain FROM ("
-                " SELECT s.seq, s.event, s.body::text, s.digest, o.event AS o_event,"
-                "  o.body::text AS o_body, o.chain AS o_chain, s.size + coalesce(o.size, 0) AS own,"
-                "  sum(s.size + coalesce(o.size, 0)) OVER (ORDER BY s.seq) AS total"
-                " FROM reprise.steps s LEFT JOIN reprise.outcomes o"
-                " ON o.session = s.session AND o.seq = s.seq"
-                " WHERE s.session = %s AND s.seq >= %s AND (%s::bigint IS NULL OR s.seq < %s)"
-                " ORDER BY s.seq LIMIT %s) AS page WHERE total - own < %s ORDER BY seq",
-                [self.session, at, stop, stop, PAGE_ROWS, PAGE_BYTES],
-            )
-            if not page:
-                return
-            steps = [_step_and_outcome(row) for row in page]
-            if not outputs:
-                for step, outcome in steps:
-                    yield StepRecord(step, outcome)
-            else:
-                for group in await self._groups(steps):
-                    shown, late = await self._outputs(group[0][0].seq, group[-1][0].seq)
-                    for step, outcome in group:
-                        yield StepRecord(
-                            step,
-                            outcome,
-                            tuple(shown.pop(step.seq, ())),
-                            tuple(late.pop(step.seq, ())),
+        line = await self.line()
+        for place, part in enumerate(line):
+            at = max(start, part.first_seq)
+            end = part.end_seq if stop is None else min(stop, part.end_seq)
+            while at < end:
+                steps = await self._page(line[place:], at, end)
+                if not steps:
+                    break
+                if not outputs:
+                    for step, outcome in steps:
+                        yield StepRecord(step, outcome)
+                else:
+                    for group in await self._groups(line[place:], steps):
+                        shown, late = await self._outputs(
+                            line[place:], group[0][0].seq, group[-1][0].seq
                         )
-            at = steps[-1][0].seq + 1
+                        for step, outcome in group:
+                            yield StepRecord(
+                                step,
+                                outcome,
+                                tuple(shown.pop(step.seq, ())),
+                                tuple(late.pop(step.seq, ())),
+                            )
+                at = steps[-1][0].seq + 1
+
+    async def _page(self, line: Line, at: int, end: int) -> list[tuple[Step, Outcome | None]]:
+        """Steps of the line's first part, with outcomes that may stand in a later one."""
+        part = line[0]
+        page = await self._ask(
+            "SELECT seq, event, body, digest, o_event, o_body, o_chain FROM ("
+            " SELECT s.seq, s.event, s.body::text, s.digest, o.event AS o_event,"
+            "  o.body::text AS o_body, o.chain AS o_chain, s.size + coalesce(o.size, 0) AS own,"
+            "  sum(s.size + coalesce(o.size, 0)) OVER (ORDER BY s.seq) AS total"
+            " FROM reprise.steps s LEFT JOIN reprise.outcomes o"
+            " ON o.session = s.session AND o.seq = s.seq AND o.event < %s"
+            " WHERE s.session = %s AND s.seq >= %s AND s.seq < %s"
+            " ORDER BY s.seq LIMIT %s) AS page WHERE total - own < %s ORDER BY seq",
+            [part.end_event, part.session, at, end, PAGE_ROWS, PAGE_BYTES],
+        )
+        ended = await self._later_outcomes(line[1:], [row[0] for row in page if row[4] is None])
+        return [
+            _step_and_outcome((*row[:4], *_event_of(ended[row[0]])) if row[0] in ended else row)
+            for row in page
+        ]
+
+    async def _later_outcomes(self, later: Line, seqs: Sequence[int]) -> dict[int, tuple[Any, ...]]:
+        """Outcomes that stand in later parts than their steps, by step."""
+        if not later or not seqs:
+            return {}
+        rows = await self._ask(
+            along(
+                "SELECT o.seq, o.event, o.status, o.duration_us, o.execution_count, o.body::text,"
+                " o.chain FROM line g JOIN reprise.outcomes o ON o.session = g.session"
+                " AND o.event < g.end_event AND o.seq = ANY(%s::bigint[])"
+            ),
+            [*columns(later), list(seqs)],
+        )
+        return {row[0]: row[1:] for row in rows}
 
     async def _groups(
-        self, steps: list[tuple[Step, Outcome | None]]
+        self, line: Line, steps: list[tuple[Step, Outcome | None]]
     ) -> list[list[tuple[Step, Outcome | None]]]:
         """Cut a page so that the outputs of each part fit into a page of their own."""
         rows = await self._ask(
-            # A packed batch counts as what it unpacks to (`packing`).
-            "SELECT seq, sum(CASE WHEN left(body::text, 6) = '\"zstd:'"
-            " THEN split_part(left(body::text, 40), ':', 2)::bigint ELSE size END)"
-            " FROM reprise.outputs"
-            " WHERE session = %s AND seq BETWEEN %s AND %s GROUP BY seq",
-            [self.session, steps[0][0].seq, steps[-1][0].seq],
+            along(
+                # A packed batch counts as what it unpacks to (`packing`).
+                "SELECT o.seq, sum(CASE WHEN left(o.body::text, 6) = '\"zstd:'"
+                " THEN split_part(left(o.body::text, 40), ':', 2)::bigint ELSE o.size END)"
+                " FROM line g JOIN reprise.outputs o ON o.session = g.session"
+                " AND o.event < g.end_event WHERE o.seq BETWEEN %s AND %s GROUP BY o.seq"
+            ),
+            [*columns(line), steps[0][0].seq, steps[-1][0].seq],
         )
         sizes = {row[0]: int(row[1]) for row in rows}
         groups: list[list[tuple[Step, Outcome | None]]] = []
@@ -148,18 +209,50 @@ class Reader:
         return groups
 
     async def _outputs(
-        self, first: int, last: int
+        self, line: Line, first: int, last: int
     ) -> tuple[dict[int, list[OutputEntry]], dict[int, list[OutputEntry]]]:
         rows = await self._ask(
-            "SELECT seq, late, body::text FROM reprise.outputs"
-            " WHERE session = %s AND seq BETWEEN %s AND %s ORDER BY seq, number",
-            [self.session, first, last],
+            along(
+                "SELECT o.seq, o.late, o.body::text FROM line g"
+                " JOIN reprise.outputs o ON o.session = g.session AND o.event < g.end_event"
+                " WHERE o.seq BETWEEN %s AND %s ORDER BY o.seq, g.place, o.number"
+            ),
+            [*columns(line), first, last],
         )
         shown: dict[int, list[OutputEntry]] = {}
         late: dict[int, list[OutputEntry]] = {}
         for seq, is_late, body in rows:
             (late if is_late else shown).setdefault(seq, []).extend(parse_entries(body))
         return shown, late
+
+    async def by_key(self, key: str) -> StepRecord | None:
+        if not is_key(key):
+            return None
+        rows = await self._ask(
+            along(
+                "SELECT t.seq FROM line g JOIN reprise.steps t ON t.session = g.session"
+                " AND t.key = %s AND t.seq < g.end_seq"
+            ),
+            [*columns(await self.line()), key],
+        )
+        for (seq,) in rows:
+            async for record in self.records(seq, seq + 1):
+                return record
+        return None
+
+    async def states(self) -> list[StateRecord]:
+        rows = await self._ask(
+            along(
+                "SELECT DISTINCT ON (t.seq) t.seq, t.at, encode(t.files, 'hex'), t.variables::text"
+                " FROM line g JOIN reprise.states t ON t.session = g.session"
+                " AND t.seq < g.end_seq ORDER BY t.seq, g.place DESC, t.number DESC"
+            ),
+            [*columns(await self.line())],
+        )
+        return [
+            StateRecord(seq, at, files, None if variables is None else json.loads(variables))
+            for seq, at, files, variables in rows
+        ]
 
     async def notices(self) -> list[Notice]:
         rows = await self._ask(
@@ -182,6 +275,18 @@ class Reader:
             raise LogCorrupt(f"The spec of environment {digest} is not recorded.")
         spec: Mapping[str, Json] = json.loads(rows[0][0])
         return spec
+
+
+def is_key(key: str) -> bool:
+    """Whether a text can be an idempotency key: 1 to 200 characters that Postgres can hold."""
+    if not 0 < len(key) <= MAX_KEY or "\0" in key:
+        return False
+    return not any("\ud800" <= character <= "\udfff" for character in key)
+
+
+def _event_of(outcome: Sequence[Any]) -> tuple[Any, ...]:
+    event, _, _, _, body, chain = outcome
+    return event, body, chain
 
 
 def _step_and_outcome(row: Sequence[Any]) -> tuple[Step, Outcome | None]:

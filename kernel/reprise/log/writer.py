@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import orjson
 import psycopg
 
-from reprise.errors import DatabaseUnavailable, LeaseLost, RepriseError, TooLarge
+from reprise.errors import (
+    DatabaseUnavailable,
+    KeyInUse,
+    LeaseLost,
+    RepriseError,
+    TooLarge,
+    UsageError,
+)
 from reprise.failpoints import failpoint
-from reprise.log.blobs import Ask, OwnedBlobs
+from reprise.log.blobs import Ask, OwnedBlobs, is_blob_name, named_in
 from reprise.log.connect import Connection, is_connection_loss, watched
 from reprise.log.head import Head
 from reprise.log.lease import Lease
+from reprise.log.lineage import open_steps
 from reprise.log.model import (
     Json,
     LateHash,
@@ -31,8 +39,8 @@ from reprise.log.model import (
     extend,
 )
 from reprise.log.packing import pack
-from reprise.log.reader import Reader, parse_entries
-from reprise.log.store import Notice
+from reprise.log.reader import MAX_KEY, Reader, is_key, parse_entries
+from reprise.log.store import Notice, StateRecord
 from reprise.log.unanswered import Unanswered, Write
 
 #: The largest step (a cell with its metadata) and the largest single output that are recorded.
@@ -48,8 +56,8 @@ _BACK_OFF = (0.05, 5.0)
 
 _APPEND_STEP = (
     "INSERT INTO reprise.steps"
-    " (session, seq, event, owner, epoch, kind, environment, tree, at, body, digest)"
-    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %b)"
+    " (session, seq, event, owner, epoch, kind, environment, tree, at, body, digest, key)"
+    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %b, %s)"
 )
 _APPEND_OUTPUTS = (
     "INSERT INTO reprise.outputs (session, seq, number, event, owner, epoch, late, body)"
@@ -120,6 +128,7 @@ class Writer(Reader):
                 await self._record_lost(given_up.seq, {"what": "unanswered"})
             self._unanswered.call_ended()
             step, body = self._next_step(new)
+            await self._name(await self._names(new))
             failpoint("before-step-commit")
             await self._send(
                 Write(self._head.after_step(step.digest), step.seq, step),
@@ -136,6 +145,7 @@ class Writer(Reader):
                     new.at,
                     body.decode("ascii"),
                     step.digest,
+                    new.key,
                 ],
             )
             failpoint("after-step-commit")
@@ -143,6 +153,11 @@ class Writer(Reader):
             return step
 
     def _next_step(self, new: NewStep) -> tuple[Step, bytes]:
+        if new.key is not None and not is_key(new.key):
+            raise UsageError(
+                f"An idempotency key of {len(new.key)} characters cannot be used: it has 1 to"
+                f" {MAX_KEY} characters, no NUL and no lone surrogates. Nothing was run."
+            )
         head = self._head
         body = canonical_step(head.next_seq, head.next_event, new, self._late.hexdigest())
         if len(body) > MAX_STEP_BYTES:
@@ -153,11 +168,35 @@ class Writer(Reader):
             )
         return Step(head.next_seq, head.next_event, new, extend(head.chain, body)), body
 
+    async def _names(self, new: NewStep) -> set[str]:
+        """The blobs that a step needs: those it lists, its tree, and the files of that."""
+        names = set(new.blobs)
+        tree = new.payload.get("tree")
+        if isinstance(tree, str) and is_blob_name(tree):
+            names |= {tree, *named_in(await self.blobs.get(tree))}
+        return names
+
+    async def _name(self, names: Collection[str]) -> None:
+        """Refuse to name what is not stored, and keep a collection away from what is.
+
+        Right before the append that names them, so that none of them can be collected as long as
+        the append is not seen (`collect`).
+        """
+        if not names:
+            return
+        absent = await self.blobs.absent(self._execute, names)
+        if absent:
+            raise RepriseError(
+                f"{len(absent)} blobs are not stored, {min(absent)} among them, so what needs them"
+                f" was not recorded in session {self.session}. Store their bytes, then try again."
+            )
+
     async def append_outputs(
         self, seq: int, entries: Sequence[OutputEntry], *, late: bool = False
     ) -> None:
         async with self._writing():
             rows = _rows(entries, canonical) if late else packed_rows(entries)
+            await self._name({name for entry in entries for name in entry.blobs})
             for row in self._unanswered.unstored(seq, late, rows):
                 await self._append_row(seq, row, late)
             self._unanswered.call_ended()
@@ -185,6 +224,23 @@ class Writer(Reader):
                 "INSERT INTO reprise.environments (owner, digest, spec) VALUES (%s, %s, %s)"
                 " ON CONFLICT DO NOTHING",
                 [self.owner, digest, canonical(spec).decode("ascii")],
+            )
+
+    async def record_state(self, state: StateRecord) -> None:
+        async with self._writing():
+            await self._name([] if state.files is None else [state.files])
+            await self._execute(
+                "INSERT INTO reprise.states (session, owner, epoch, seq, at, files, variables)"
+                " VALUES (%s, %s, %s, %s, %s, %s, %s)",
+                [
+                    self.session,
+                    self.owner,
+                    self.epoch,
+                    state.seq,
+                    state.at,
+                    None if state.files is None else bytes.fromhex(state.files),
+                    None if state.variables is None else canonical(dict(state.variables)).decode(),
+                ],
             )
 
     async def bind(self, key: str) -> None:
@@ -235,13 +291,13 @@ class Writer(Reader):
             still_open = 2 * self._head.next_seq - self._head.next_event
             if still_open == 0:
                 return
-            rows = await self._execute(
-                "SELECT s.seq FROM reprise.steps s WHERE s.session = %s AND NOT EXISTS"
-                " (SELECT FROM reprise.outcomes o WHERE o.session = s.session AND o.seq = s.seq)"
-                " ORDER BY s.seq DESC LIMIT %s",
-                [self.session, still_open],
-            )
-            for (seq,) in reversed(rows):
+            for seq in await open_steps(
+                self._execute,
+                await self.line(),
+                before=self._head.next_seq,
+                by_event=self._head.next_event,
+                count=still_open,
+            ):
                 await self._record_lost(seq, {"what": "writer-gone"})
 
     async def _load_late(self) -> None:
@@ -261,19 +317,22 @@ class Writer(Reader):
 
     async def _record_lost(self, seq: int, cause: Mapping[str, Json]) -> None:
         total = OutputsHash()
-        after = -1
-        while True:
-            rows = await self._execute(
-                "SELECT number, body::text FROM reprise.outputs WHERE session = %s AND seq = %s"
-                " AND NOT late AND number > %s ORDER BY number LIMIT 20",
-                [self.session, seq, after],
-            )
-            for number, body in rows:
-                for entry in parse_entries(body):
-                    total.add(entry)
-                after = number
-            if not rows:
-                break
+        for part in await self.line():
+            if seq >= part.end_seq:
+                continue
+            after = -1
+            while True:
+                rows = await self._execute(
+                    "SELECT number, body::text FROM reprise.outputs WHERE session = %s AND seq = %s"
+                    " AND NOT late AND event < %s AND number > %s ORDER BY number LIMIT 20",
+                    [part.session, seq, part.end_event, after],
+                )
+                for number, body in rows:
+                    for entry in parse_entries(body):
+                        total.add(entry)
+                    after = number
+                if not rows:
+                    break
         new = NewOutcome("lost", total.hexdigest(), self._now(), cause=cause)
         await self._record_outcome(seq, new, ())
 
@@ -325,6 +384,7 @@ class Writer(Reader):
         claimed = self._unanswered.claim_outcome(seq, new, last)
         if claimed is not None:
             return claimed
+        await self._name({name for entry in entries for name in entry.blobs})
         for row in self._unanswered.unstored(seq, False, first):
             await self._append_row(seq, row, late=False)
         head = self._head
@@ -412,6 +472,11 @@ class Writer(Reader):
                 " go on from there."
             )
             return LeaseLost(self._gone)
+        if state == "23505" and error.diag.constraint_name == "steps_by_key":
+            return KeyInUse(
+                f"Session {self.session} already has a step under this idempotency key, so nothing"
+                " was run or recorded. Its answer is the one of that step."
+            )
         if state.startswith("53"):
             return DatabaseUnavailable(
                 f"Postgres has no room or resources left ({reason}), so session {self.session}"
