@@ -41,6 +41,7 @@ _MEANINGS = {
     "output": "recorded and shown output of one step",
     "message": "one message that a cell shows",
     "request": "one cell as it is sent",
+    "mounts": "skills and other trees mounted in a session",
 }
 _TIMES = frozenset({"wall"})
 _COUNTS = frozenset({"processes", "cpus", "open_files"})

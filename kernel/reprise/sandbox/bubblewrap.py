@@ -22,9 +22,9 @@ from reprise.errors import SandboxDied, SandboxError
 from reprise.sandbox import cgroup, view
 from reprise.sandbox.child import Child
 from reprise.sandbox.contract import MOUNT_PLACES, DeathCause, SandboxSpec, Tree
-from reprise.sandbox.entering import Entering, SandboxGone
+from reprise.sandbox.entering import Entering, SandboxGone, may_enter
 from reprise.sandbox.process import cause_of, guest_argv
-from reprise.sandbox.trees import Mounted
+from reprise.sandbox.trees import Mounted, check_tree
 
 #: Older ones lack --disable-userns and --size.
 _OLDEST = (0, 8)
@@ -61,6 +61,7 @@ class BubblewrapContainer:
         self._child = child
         self._group = group
         self._entering = entering
+        self._turn = asyncio.Lock()
         self._info = info
         self._told = b""
         self._init = -1
@@ -155,11 +156,13 @@ class BubblewrapContainer:
         return self._exceeded
 
     async def mount(self, target: str, tree: Tree) -> str:
+        checked = await asyncio.to_thread(check_tree, tree)
         await self._known
         try:
-            if self._init < 0 or self.init_pid is None:
-                raise SandboxGone
-            await self._entering.show(target, tree, self.init_pid, self._init)
+            async with self._turn:
+                if self._init < 0 or self.init_pid is None:
+                    raise SandboxGone
+                await self._entering.show(target, checked, self.init_pid, self._init)
         except SandboxGone:
             # Whoever ended the program inside (the kernel, for memory) left a state of its own.
             self._kill_init()
@@ -228,6 +231,10 @@ class BubblewrapBackend:
             if "cpus" in by_group
             else "not enforced: this process may not make a control group with cpu",
             "workspace": "by the size of its memory file system",
+            "mounts": "before anything is written, and by the size of their memory file systems"
+            if may_enter()
+            else "not enforced: nothing can be mounted here, because this machine's seccomp "
+            "profile refuses setns; allow it beside unshare, mount and pivot_root",
             "open_files": "by RLIMIT_NOFILE",
         }
 

@@ -6,7 +6,7 @@
      sandbox's init, "alive": pidfd of that init}
 
     tree: 4 bytes, length of JSON {"place": folder, "names": [name below it, …], "incoming": name,
-    "time": seconds, "entries": [[path, type, mode, size, link target], …]}, folders before what
+    "entries": [[path, type, mode, size, link target], …], "time": seconds}, folders before what
     lies in them; the bytes of all files in that order; a last byte that says: now show it.
 
 The place is a memory file system that is mounted read-only for all of the sandbox. Nothing in
@@ -238,19 +238,21 @@ def _become(procs: list[str], uid: int | None) -> None:
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
 
 
-def _show_tree(pid: int, alive: int, parent: int) -> None:
-    head = json.loads(_read(int.from_bytes(_read(4), "big")))
-    incoming, seconds = head["incoming"], head["time"]
-    _enter(pid, alive, parent)
-    place = _open_place(head["place"], incoming)
+def _show(
+    place: int,
+    incoming: str,
+    names: list[str],
+    entries: list[tuple[str, str, int, int, str]],
+    seconds: int,
+) -> None:
     os.umask(0)
     # Its mode lets nobody in who has no privilege: the sandbox sees a name, and nothing beneath.
     os.mkdir(incoming, 0, dir_fd=place)
     try:
         top = os.open(incoming, _FOLDER, dir_fd=place)
-        _write(top, head["entries"], seconds)
+        _write(top, entries, seconds)
         _read(1)
-        _put(place, top, incoming, head["names"], seconds)
+        _put(place, top, incoming, names, seconds)
     except BaseException:
         _remove(place, incoming)
         raise
@@ -262,8 +264,12 @@ def _show_tree(pid: int, alive: int, parent: int) -> None:
 def main() -> None:
     order = json.loads(sys.argv[1])
     try:
+        # Before it joins the sandbox's control group: this is no memory of the sandbox.
+        head = json.loads(_read(int.from_bytes(_read(4), "big")))
         _become(order["procs"], order["uid"])
-        _show_tree(order["pid"], order["alive"], order["parent"])
+        _enter(order["pid"], order["alive"], order["parent"])
+        place = _open_place(head["place"], head["incoming"])
+        _show(place, head["incoming"], head["names"], head["entries"], head["time"])
     except _Ended as ended:
         os._exit(int(ended.args[0]))
     except OSError as error:

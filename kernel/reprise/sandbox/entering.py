@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
+import errno
 import json
 import os
 import signal
@@ -14,8 +16,7 @@ from pathlib import Path
 
 from reprise.errors import SandboxError, TooLarge
 from reprise.sandbox.child import Child
-from reprise.sandbox.contract import Tree
-from reprise.sandbox.trees import INCOMING, MODIFIED, CheckedTree, Mounted, check_tree
+from reprise.sandbox.trees import INCOMING, MODIFIED, CheckedTree, Mounted
 
 #: Seconds in which a helper that was told to give up removes what it wrote.
 _PATIENCE = 10.0
@@ -36,31 +37,29 @@ class Entering:
         self._mounted = mounted
         self._uid = uid
         self._procs = list(procs)
-        self._turn = asyncio.Lock()
         self._helper: Child | None = None
 
-    async def show(self, target: str, tree: Tree, pid: int, alive: int) -> None:
+    async def show(self, target: str, tree: CheckedTree, pid: int, alive: int) -> None:
         """Show a tree, whole or not at all. pid, alive: of the sandbox's init, and a pidfd of it.
 
-        Raises as `Container.mount`, and SandboxGone.
+        One call at a time. The helper is started before the first await, so what holds when it
+        is called still holds then. Raises as `Container.mount`, and SandboxGone.
         """
-        checked = check_tree(tree)
-        async with self._turn:
-            place, names = self._mounted.check_target(target)
-            self._mounted.check_room(target, checked)
-            ours, theirs = socket.socketpair()
-            with ours:
-                ours.setblocking(False)
-                with theirs:
-                    helper = self._start(theirs, pid, alive)
-                try:
-                    await _until_told(ours, helper, _head(place, names, checked), checked)
-                finally:
-                    # Also when cancelled: whether it is shown is known before anybody goes on.
-                    ours.close()
-                    if await self._left(helper) == 0:
-                        self._mounted.shows(target, checked)
-            _raise_for(await helper.wait(), helper.said(), target)
+        place, names = self._mounted.check_target(target)
+        self._mounted.check_room(target, tree)
+        ours, theirs = socket.socketpair()
+        with ours:
+            ours.setblocking(False)
+            with theirs:
+                helper = self._start(theirs, pid, alive)
+            try:
+                await _until_told(ours, helper, _head(place, names, tree), tree)
+            finally:
+                # Also when cancelled: whether it is shown is known before anybody goes on.
+                ours.close()
+                if await self._left(helper) == 0:
+                    self._mounted.shows(target, tree)
+        _raise_for(await helper.wait(), helper.said(), target)
 
     def _start(self, stdin: socket.socket, pid: int, alive: int) -> Child:
         order = {"procs": self._procs, "uid": self._uid, "parent": os.getpid()}
@@ -97,6 +96,13 @@ class Entering:
         if self._helper is not None:
             self._helper.kill()
             await self._helper.wait()
+
+
+def may_enter() -> bool:
+    """Whether this process may ask to enter a namespace at all; container engines may forbid it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.setns(-1, 0)
+    return ctypes.get_errno() == errno.EBADF
 
 
 def _head(place: str, names: Sequence[str], tree: CheckedTree) -> bytes:

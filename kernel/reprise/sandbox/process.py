@@ -75,7 +75,7 @@ class ProcessContainer:
 
     async def mount(self, target: str, tree: Tree) -> str:
         """Keep the tree in REPRISE_HOME; cells find it there, and could change it."""
-        checked = check_tree(tree)
+        checked = await asyncio.to_thread(check_tree, tree)
         self._mounted.check_target(target)
         self._mounted.check_room(target, checked)
         kept = await keep(checked, home() / "mounts")
@@ -153,6 +153,7 @@ class ProcessBackend:
             "processes": "not enforced: it would count all of this user's processes",
             "cpus": "not enforced",
             "workspace": "not enforced: it is the notebook's own folder",
+            "mounts": "before anything is written",
             "open_files": "by RLIMIT_NOFILE",
         }
 

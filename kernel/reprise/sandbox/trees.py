@@ -1,4 +1,4 @@
-"""What may be mounted where: the rules for a tree, its target and its size (no I/O).
+"""What may be mounted where: the rules for a tree, its target and its size.
 
 A tree comes from our own log, and its target from a client. Both are looked at again here, before
 anything of them is written: the paths of a tree name places within it and nowhere else.
@@ -6,6 +6,7 @@ anything of them is written: the paths of a tree name places within it and nowhe
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from collections.abc import Awaitable, Callable, Iterable
@@ -21,6 +22,8 @@ from reprise.sandbox.contract import MOUNT_PLACES, Tree, TreeEntry
 MAX_ENTRIES = 50_000
 #: Folders within folders; programs that walk a tree go no deeper than a thousand.
 MAX_DEPTH = 100
+#: Of all paths and link targets together, in bytes.
+MAX_NAMES = 16 << 20
 #: Linux' own bounds: NAME_MAX, and PATH_MAX without its NUL.
 _MAX_NAME = 255
 _MAX_PATH = 4095
@@ -35,6 +38,9 @@ MODIFIED = 315_532_800
 
 #: Where a tree is prepared beside the others (`enter` makes it): no target is called so.
 INCOMING = ".reprise-incoming"
+
+#: Larger files are hashed beside the event loop.
+_AT_ONCE = 256 << 10
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -66,7 +72,7 @@ class CheckedTree:
     async def content(self, piece: Piece) -> bytes:
         """A file's bytes. Raises SandboxError when they are not those that the tree names."""
         data = await self.read(piece.sha256 or "")
-        if len(data) != piece.size or hashlib.sha256(data).hexdigest() != piece.sha256:
+        if len(data) != piece.size or await _sha256(data) != piece.sha256:
             raise SandboxError(
                 f"{_shown(piece.path)} was not mounted, nor anything of its tree: the stored bytes "
                 f"are not those that the tree names ({piece.size:,} bytes with sha256 "
@@ -74,6 +80,12 @@ class CheckedTree:
                 "more such damage."
             )
         return data
+
+
+async def _sha256(data: bytes) -> str:
+    if len(data) > _AT_ONCE:
+        return (await asyncio.to_thread(hashlib.sha256, data)).hexdigest()
+    return hashlib.sha256(data).hexdigest()
 
 
 def check_tree(tree: Tree) -> CheckedTree:
@@ -84,6 +96,11 @@ def check_tree(tree: Tree) -> CheckedTree:
         raise TooLarge(
             f"A tree to mount has {len(tree.entries):,} entries; the most is {MAX_ENTRIES:,}. "
             "Pack what belongs together into an archive, or mount parts of it."
+        )
+    if sum(len(each.path) + len(each.target or "") for each in tree.entries) > MAX_NAMES:
+        raise TooLarge(
+            f"The names in a tree to mount take more than {amount(MAX_NAMES)} together. Mount "
+            "parts of it."
         )
     pieces = sorted(map(_piece, tree.entries), key=lambda piece: _bytes(piece.path))
     named: list[Json] = [
