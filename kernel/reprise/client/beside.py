@@ -21,8 +21,8 @@ from reprise.sandbox.contract import Backend, SandboxSpec
 from reprise.sandbox.environment import sandbox_spec
 from reprise.sandbox.named import load
 from reprise.workspace.folder import HostFolder
-from reprise.workspace.manifest import Manifest
-from reprise.workspace.transfer import fetch, workspace_manifest
+from reprise.workspace.manifest import MAX_SIZE, Manifest
+from reprise.workspace.transfer import fetch, read_file, workspace_manifest
 
 
 class PastWorkspace:
@@ -39,6 +39,10 @@ class PastWorkspace:
     async def fetch(self, path: str, sink: BinaryIO, limit: int) -> int:
         """Copy a file into `sink`; returns its size. Raises RepriseError when it is none."""
         return await fetch(self._guest, path, sink, limit)
+
+    async def read(self, path: str, limit: int | None = None) -> bytes:
+        """A file of it. Raises TooLarge over `limit` bytes."""
+        return await read_file(self._guest, path, MAX_SIZE if limit is None else limit)
 
 
 @contextlib.contextmanager

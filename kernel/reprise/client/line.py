@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +35,7 @@ CONNECTION_BYTES: Final = 64 << 10
 
 OnOutput = Callable[[Output], None]
 #: Asked for input(): the prompt, and whether it is a password.
-OnInput = Callable[[str, bool], "asyncio.Future[str]"]
+OnInput = Callable[[str, bool], Awaitable[str]]
 
 
 @dataclass
@@ -68,6 +68,7 @@ class Line:
         self._waiting: dict[str, _Waiting] = {}
         self._heard = asyncio.Event()
         self._gone: RepriseError | None = None
+        self._ended = asyncio.Event()
         self._tasks = {self._begin(self._read(name)) for name in self._sockets}
         #: Called with what belongs to no request of ours: notices, progress, others' outputs.
         self.on_other: Callable[[str, Mapping[str, Json]], None] | None = None
@@ -255,6 +256,7 @@ class Line:
     def _end(self, why: RepriseError) -> None:
         if self._gone is None:
             self._gone = why
+            self._ended.set()
         for waiting in self._waiting.values():
             if not waiting.reply.done():
                 waiting.reply.set_exception(why)
@@ -264,6 +266,14 @@ class Line:
     def _begin(self, work: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
         return task
+
+    async def ended(self, timeout_s: float) -> None:
+        """Return when the kernel has ended. Raises NoAnswer."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._ended.wait()
+        except TimeoutError:
+            raise NoAnswer(f"The kernel did not end within {timeout_s:g} s.") from None
 
     async def close(self, why: RepriseError | None = None) -> None:
         """Close the sockets; whoever waits for an answer gets `why`."""

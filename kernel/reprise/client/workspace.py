@@ -1,0 +1,195 @@
+"""Asks the kernel about its workspace: files, artifacts, background commands, state."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from reprise.client.failures import Refused, refusal
+from reprise.client.reach import Reach
+from reprise.client.results import Artifact, Reply, State
+from reprise.errors import RepriseError, TooLarge, UnavailableError, UsageError
+from reprise.log.model import Json
+from reprise.quantities import amount
+from reprise.settings import ARTIFACT_BYTES
+from reprise.workspace.manifest import BadManifest, Entry, Manifest, check_path, shown
+
+#: Times that a file is taken anew because it changed between being kept and being read.
+TRIES = 3
+
+
+@dataclass(frozen=True)
+class BackgroundStatus:
+    """A background command, running or ended.
+
+    started_at: microseconds since the epoch, UTC.  stdout, stderr: files of the workspace.
+    """
+
+    command: int
+    running: bool
+    exit_code: int | None
+    signal: int | None
+    started_at: int
+    stdout: str
+    stderr: str
+
+
+class LiveWorkspace:
+    """The workspace of the kernel that `reach` leads to."""
+
+    origin = "of the running kernel"
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+
+    async def ask(self, op: str, **more: Json) -> Reply:
+        """One workspace_request. Raises what the kernel refuses with; KernelGone, NoAnswer."""
+        line = await self._reach.line()
+        content = {"op": op, **more}
+        timeout = self._reach.patience.answer
+        reply = await line.ask("workspace_request", content, timeout_s=timeout)
+        if reply.content.get("status") != "ok":
+            raise refusal(reply.content)
+        return reply
+
+    async def manifest(self, *, hashes: bool = True) -> Manifest:
+        reply = await self.ask("list", hashes=hashes)
+        entries = reply.content.get("entries")
+        try:
+            if not isinstance(entries, list):
+                raise BadManifest("there are no entries")
+            return Manifest.of(Entry.from_json(value) for value in entries)
+        except BadManifest as error:
+            raise Refused(f"The kernel's list of files cannot be read: {error}") from error
+
+    async def pieces(
+        self, path: str, offset: int = 0, limit: int | None = None
+    ) -> AsyncIterator[bytes]:
+        """A file from `offset` to the end that it has now, in bounded pieces.
+
+        Raises UsageError when it is no file, TooLarge when more than `limit` bytes follow.
+        """
+        _check(path)
+        size: int | None = None
+        while size is None or offset < size:
+            reply = await self.ask("read", path=path, offset=offset)
+            told, kind = reply.content.get("size"), reply.content.get("type")
+            if kind != "file" or type(told) is not int:
+                raise UsageError(f"{shown(path)} in the workspace is a {kind}, not a file.")
+            if size is None:
+                # A file that grows meanwhile has no end; the size at the beginning counts.
+                size = told
+                if limit is not None and size - offset > limit:
+                    raise TooLarge(
+                        f"{shown(path)} in the workspace holds {amount(size)}, more than the "
+                        f"{amount(limit)} that may be taken."
+                    )
+            piece = b"".join(reply.buffers)[: max(size - offset, 0)]
+            if not piece:
+                if offset < size:
+                    raise UnavailableError(
+                        f"{shown(path)} became shorter while it was read: {offset:,} bytes of"
+                        f" {size:,}."
+                    )
+                return
+            yield piece
+            offset += len(piece)
+
+    async def fetch(self, path: str, sink: BinaryIO, limit: int | None = None) -> int:
+        """Copy a file into `sink`; returns its size. Raises as `pieces`."""
+        size = 0
+        async for piece in self.pieces(path, limit=limit):
+            await asyncio.to_thread(sink.write, piece)
+            size += len(piece)
+        return size
+
+    async def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
+        return b"".join([piece async for piece in self.pieces(path, offset, limit)])
+
+    async def mode(self, path: str) -> int | None:
+        reply = await self.ask("read", path=_check(path), offset=0, length=0)
+        mode = reply.content.get("mode")
+        return mode & 0o777 if type(mode) is int else None
+
+    async def keep(self, path: str) -> Artifact:
+        """Store a file as an artifact of the session."""
+        reply = await self.ask("keep", path=_check(path))
+        return _artifact(reply.content, self._reach.session, path)
+
+    async def keep_and_fetch(self, path: str, sink: BinaryIO) -> Artifact:
+        """Store a file as an artifact and copy just those bytes into `sink`."""
+        for _ in range(TRIES):
+            artifact = await self.keep(path)
+            sink.seek(0)
+            sink.truncate()
+            total = hashlib.sha256()
+            async for piece in self.pieces(path, limit=ARTIFACT_BYTES):
+                total.update(piece)
+                await asyncio.to_thread(sink.write, piece)
+            if total.hexdigest() == artifact.sha256:
+                return artifact
+        raise UnavailableError(
+            f"{shown(path)} changes all the time, so it cannot be taken as it is. Stop what writes"
+            " it, or copy it in a cell first."
+        )
+
+    async def commands(self) -> list[BackgroundStatus]:
+        """The background commands of the sandbox, in the order they were started."""
+        reply = await self.ask("commands")
+        told = reply.content.get("commands")
+        found = [_status(each) for each in told] if isinstance(told, list) else []
+        return sorted(found, key=lambda each: each.command)
+
+    async def state(self) -> State:
+        content = (await self.ask("state")).content
+        seq = content.get("seq")
+        if type(seq) is not int:
+            raise Refused("The kernel did not say after which step its state stands.")
+        return State(seq, content.get("files"), content.get("variables"))
+
+    async def reset(self) -> int:
+        """Empty the workspace and begin a clean interpreter; returns the step's seq."""
+        seq = (await self.ask("reset")).content.get("seq")
+        if type(seq) is not int:
+            raise Refused("The kernel did not say which step the reset is.")
+        return seq
+
+
+def _check(path: str) -> str:
+    try:
+        return check_path(path)
+    except BadManifest as error:
+        raise UsageError(f"{shown(str(path))} is no path in a workspace: {error}") from error
+
+
+def _artifact(content: Mapping[str, Json], session: uuid.UUID, path: str) -> Artifact:
+    try:
+        return Artifact(
+            id=uuid.UUID(str(content["id"])),
+            session=session,
+            seq=int(content["seq"]),
+            path=path,
+            sha256=str(content["sha256"]),
+            size=int(content["size"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise Refused(f"The kernel's word about an artifact cannot be read: {error}") from error
+
+
+def _status(value: Json) -> BackgroundStatus:
+    try:
+        return BackgroundStatus(
+            int(value["command"]),
+            bool(value["running"]),
+            value["exit_code"],
+            value["signal"],
+            int(value["started_at"]),
+            str(value["stdout"]),
+            str(value["stderr"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise RepriseError(f"The kernel's list of commands cannot be read: {error}") from error
