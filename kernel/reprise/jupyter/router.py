@@ -8,6 +8,7 @@ change nothing pass at once. It is not a Python interpreter.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import uuid
 from collections import OrderedDict
@@ -18,6 +19,7 @@ from reprise.errors import RepriseError, SandboxDied, UsageError
 from reprise.failpoints import failpoint
 from reprise.jupyter import workspace
 from reprise.jupyter.clients import Clients
+from reprise.jupyter.comms import Comms
 from reprise.jupyter.connection import Sockets
 from reprise.jupyter.lane import Lane
 from reprise.jupyter.late import LateOutputs
@@ -30,6 +32,7 @@ from reprise.jupyter.waiting import WaitingCell
 from reprise.jupyter.wire import Signer
 from reprise.log.model import During, Json, OutputEntry, StepKind
 from reprise.log.store import Notice, StepRecord
+from reprise.replay.awaited import settle
 from reprise.replay.engine import LiveSession, Progress
 from reprise.replay.link import Run, entry_message
 from reprise.replay.message import UNRECORDED, Malformed, Message, make
@@ -61,7 +64,7 @@ COMM = frozenset({"comm_open", "comm_msg", "comm_close"})
 #: Passed requests remembered, the oldest forgotten first.
 REMEMBERED = 4096
 
-#: Seconds that a cell's end waits for the idle of comms that came while it ran.
+#: Seconds that a cell's end waits for comms that began beside it (in subshells).
 COMM_GRACE_S = 0.05
 
 
@@ -101,6 +104,9 @@ class Router:
         self._passing: OrderedDict[str, Request] = OrderedDict()
         self._passed: OrderedDict[str, None] = OrderedDict()
         self._asking: dict[bytes, Run | _Password] = {}
+        self._comms = Comms(
+            self._when_live, self._send_comm, self._comm_overtaken, self._comm_refused
+        )
         self._late = LateOutputs(limits.output, self._clients.show, self._store_late)
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting = WaitingCell(self._clients.show)
@@ -128,7 +134,7 @@ class Router:
         elif kind == "step_request" and channel == "shell":
             self._main_lane().put(request)
         elif kind in COMM and channel == "shell":
-            self._begin(self._comm(request))
+            self._comms.put(request, behind=self._cell_coming())
         elif kind == "kernel_info_request" and not self._kernel_can_say(request):
             self._begin(self._kernel_info(request))
         elif kind == "interrupt_request":
@@ -191,6 +197,9 @@ class Router:
             # Whatever it is, the client must not wait for ever.
             self._clients.refuse(request, error)
             return True
+        finally:
+            # Nothing was accepted, or what came behind it is aborted.
+            asyncio.get_running_loop().call_soon(self._follow)
 
     async def _run_cell(self, request: Request) -> bool:
         main = request.channel == "shell" and request.message.subshell_id is None
@@ -220,6 +229,8 @@ class Router:
             self._accepting, self._next = request, step
         try:
             await self._ready(request, main)
+            if main:
+                await self._comms.sent()  # what came before this
             await step.accept()
         except (RepriseError, Malformed) as error:
             if stop_on_error:
@@ -228,8 +239,9 @@ class Router:
             return stop_on_error
         finally:
             if main:
-                self._accepted()
+                self._accepting = self._next = None
         self._begin_step(step, main)
+        self._follow()
         if isinstance(step, LiveCall):
             self._clients.status(request, "busy")  # of a cell the language kernel says it
         try:
@@ -313,12 +325,14 @@ class Router:
         self._clients.answer(request, reply)
         self._clients.status(request, "idle")
 
-    def _accepted(self) -> None:
-        """The main shell's cell is on its way (or refused): what came behind it may follow."""
-        self._accepting = self._next = None
+    def _follow(self) -> None:
+        """Let follow what came behind a cell that is on its way or refused."""
+        if self._cell_coming():
+            return
         behind, self._behind = self._behind, []
         for request in behind:
             self._pass(request)
+        self._comms.release()
 
     def _release_held(self) -> None:
         held, self._held = self._held, []
@@ -347,7 +361,7 @@ class Router:
 
     def _during(self) -> During | None:
         main = self._main
-        if main is None or main.step is None or main.run is None:
+        if main is None or main.step is None or main.run is None or main.run.idle is not None:
             return None
         return During(main.step.seq, main.run.recorder.count)
 
@@ -358,16 +372,17 @@ class Router:
         self._clients.show(ended.idle, ended.idle_topic)
         failpoint("told")
 
-    async def _comm(self, request: Request) -> None:
+    async def _when_live(self) -> None:
+        await self.session.ready()
+
+    async def _send_comm(self, request: Request) -> None:
         """A comm message never waits behind the main shell (a cell may be waiting for it)."""
         step = self._live_step(request, "comm", main=False)
-        try:
-            await self._ready(request, main=False)
-            await step.accept()
-        except (RepriseError, Malformed) as error:
-            log.warning("A widget message was not run: %s", error)
-            return
+        await step.accept()
         self._begin_step(step, main=False)
+        self._begin(self._end_of_comm(request, step))
+
+    async def _end_of_comm(self, request: Request, step: LiveStep) -> None:
         try:
             ended = await step.end()
         except RepriseError as error:
@@ -376,6 +391,23 @@ class Router:
         finally:
             self._end_step(step, main=False)
         self._tell(request, ended)
+        if step.run is not None and step.run.idle is None:
+            self._still_busy()
+
+    def _comm_overtaken(self, request: Request) -> None:
+        """Its page sends no more before it gets an idle."""
+        self._clients.status(request, "busy")
+        self._clients.status(request, "idle")
+        self._still_busy()
+
+    def _comm_refused(self, request: Request, error: Exception) -> None:
+        log.warning("A widget message was not run: %s", error)
+        self._comm_overtaken(request)
+
+    def _still_busy(self) -> None:
+        """After an idle of our own: pages show the last status, and the cell still runs."""
+        if isinstance(self._main, LiveStep) and self._main.run and self._main.run.idle is None:
+            self._clients.status(self._main.request, "busy")
 
     def _begin_step(self, step: LiveStep | LiveCall, main: bool) -> None:
         self._running[step] = None
@@ -394,24 +426,33 @@ class Router:
             self._main = None
 
     async def _end_comms(self) -> None:
-        """Record the end of comms that ran beside a cell before the cell's own outcome.
+        """Record the end of comms that a cell may have waited for before the cell's own outcome.
 
-        The cell may have waited for them: a replay that has the cell must have them too. One that
-        was handled while the cell awaited publishes no idle (ipykernel 7.4); it ends here.
+        A replay that has the cell must have them too. Those that still wait in the language
+        kernel go on by themselves.
         """
-        beside = [s for s in self._running if s.kind == "comm" and s.step is not None]
+        main = self._main
+        if not isinstance(main, LiveStep) or main.run is None or main.link is None:
+            return
+        beside = [
+            (step, step.run)
+            for step in self._running
+            if isinstance(step, LiveStep) and step.kind == "comm" and step.run is not None
+        ]
         if not beside:
             return
-        try:
-            async with asyncio.timeout(COMM_GRACE_S):
-                for step in beside:
-                    await step.over.wait()
-        except TimeoutError:
-            for step in beside:
-                if step.run is not None and not step.over.is_set():
-                    step.run.finish()
-            for step in beside:
+        await settle(main.link, [run for _, run in beside])
+        ended = main.run.ended
+        for step, run in beside:
+            if run.finished.done():
                 await step.over.wait()
+        began = [
+            step.over.wait()
+            for step, run in beside
+            if ended is not None and run.began is not None and run.began < ended
+        ]
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*began), COMM_GRACE_S)
 
     # input -----------------------------------------------------------------------------------
 
@@ -471,8 +512,10 @@ class Router:
 
     def _cell_first(self) -> bool:
         """Whether a cell that came earlier is still on its way to the language kernel."""
-        if self._replaying:
-            return False
+        return not self._replaying and self._cell_coming()
+
+    def _cell_coming(self) -> bool:
+        """Whether a cell is to be accepted next, as soon as it can be."""
         lane = self._lanes.get(None)
         queued = lane is not None and lane.waiting and self._main is None
         return self._accepting is not None or queued

@@ -15,6 +15,7 @@ from reprise.errors import GuestCallFailed, RepriseError, SandboxDied
 from reprise.log.model import Json, OutputEntry
 from reprise.log.postgres import now_us
 from reprise.log.store import LogReader, StepRecord
+from reprise.replay.awaited import settle
 from reprise.replay.calls import CALLS, CallEnd, perform
 from reprise.replay.compare import compare
 from reprise.replay.difference import Comparison
@@ -123,6 +124,8 @@ class Player:
         self._ask_password = ask_password
         self._patience = patience
         self._beside: list[_Playing] = []
+        #: steps beside which another one ran that is not played again
+        self._left_alone: set[int] = set()
 
     async def play(self, plan: Plan, stop: int) -> AsyncIterator[Played]:
         """Play the steps of `plan` (all before seq `stop`), yielding each as it ends.
@@ -168,9 +171,11 @@ class Player:
         """Each main step with the beside steps that were accepted while it ran."""
         group: list[StepRecord] = []
         async for record in self._reader.records(start, stop):
-            if record.step.seq not in wanted:
-                continue
             during = record.step.new.during
+            if record.step.seq not in wanted:
+                if during is not None:
+                    self._left_alone.add(during.seq)
+                continue
             if during is not None and group and during.seq == group[0].step.seq:
                 group.append(record)
                 continue
@@ -197,15 +202,20 @@ class Player:
                 await _cancelled(call)
             return
         main = await self._begin(first)
+        after = [record for record in beside if _handled_after(record, first)]
         for record in beside:
             during = record.step.new.during
-            if during is not None:
-                await _outputs_reached(main.run, during.outputs)
+            if record in after or during is None:
+                continue
+            await _outputs_reached(main.run, during.outputs)
             self._beside.append(await self._begin(record))
         if first.step.new.during is not None or _is_beside(first):
             self._beside.append(main)
-            return
-        yield await self._end(main)
+        else:
+            yield await self._end(main)
+            await settle(self._link, [p.run for p in self._beside if p.record.step.kind == "comm"])
+        for record in after:
+            self._beside.append(await self._begin(record))
 
     async def _begin(self, record: StepRecord) -> _Playing:
         blobs = [await self._reader.blobs.get(sha) for sha in record.step.new.blobs]
@@ -232,11 +242,15 @@ class Player:
         record, run = playing.record, playing.run
         self.current = record.step.seq
         try:
+            if record.step.kind == "comm":
+                await self._begun(run)
             await asyncio.wait_for(asyncio.shield(run.finished), self._time_for(record))
         except TimeoutError:
-            if run.expects_reply:
-                await self._give_up(run)
-                return Played(record, problem="it took many times its recorded time, and was cut")
+            await self._give_up(run)
+            problem = "it took many times its recorded time, and was cut"
+            if record.step.seq in self._left_alone:
+                problem += " (it may have waited for a step beside it that is left out)"
+            return Played(record, problem=problem)
         finally:
             self._link.end(run)
         final = reply_entry(run) if run.expects_reply else None
@@ -265,13 +279,20 @@ class Player:
                 "it took many times its recorded time and did not react to an interrupt"
             ) from None
 
+    async def _begun(self, run: Run) -> None:
+        """Wait until a comm has its turn; it may have had it without a word."""
+        try:
+            await asyncio.wait_for(run.heard.wait(), COMM_PATIENCE_S)
+        except TimeoutError:
+            await settle(self._link, [run])
+
     def _time_for(self, record: StepRecord) -> float | None:
-        if record.step.kind == "comm":
-            # A comm handled while a cell awaits publishes no status of its own (ipykernel 7.4).
-            return COMM_PATIENCE
-        if self._patience is None or record.outcome is None:
-            return None
-        return self._patience(record.outcome.new.duration_us / 1e6)
+        recorded = 0.0 if record.outcome is None else record.outcome.new.duration_us / 1e6
+        if self._patience is not None:
+            return None if record.outcome is None else self._patience(recorded)
+        if record.step.seq in self._left_alone:
+            return max(LEFT_ALONE_S, 3 * recorded)
+        return None
 
     async def _play_call(self, record: StepRecord) -> Played:
         """A step that is no message to the interpreter."""
@@ -335,8 +356,12 @@ class Player:
 #: Seconds that an interrupted step has to end on a replay.
 INTERRUPT_GRACE_S = 5.0
 
-#: Seconds to wait for the idle of a comm message that may never publish one.
-COMM_PATIENCE = 1.0
+#: Seconds after which we ask whether a comm message has been handled without a word.
+COMM_PATIENCE_S = 0.2
+
+#: Seconds that a cell may take at least, where a step that ran beside it is left out: it may
+#: wait for that step, and a resume must come to an end.
+LEFT_ALONE_S = 30.0
 
 
 async def _cancelled(task: asyncio.Task[Played]) -> None:
@@ -348,6 +373,17 @@ async def _cancelled(task: asyncio.Task[Played]) -> None:
 
 def _is_beside(record: StepRecord) -> bool:
     return bool(record.step.payload.get("header", {}).get("subshell_id"))
+
+
+def _handled_after(record: StepRecord, main: StepRecord) -> bool:
+    """Whether a comm was sent while a cell ran and waited in the language kernel for its end."""
+    return (
+        record.step.kind == "comm"
+        and not _is_beside(record)
+        and main.outcome is not None
+        and record.outcome is not None
+        and record.outcome.event > main.outcome.event
+    )
 
 
 def _ended_before(record: StepRecord, other: StepRecord) -> bool:
@@ -375,14 +411,15 @@ async def request_reply(link: KernelLink, message: Message, channel: Channel) ->
 
 async def ensure_subshell(link: KernelLink, recorded: str) -> None:
     """Make sure that the subshell a request names lives in this language kernel."""
-    if recorded in link.subshells:
-        return
-    content = await request_reply(link, make("create_subshell_request", {}), Channel.CONTROL)
-    created = content.get("subshell_id")
-    if not isinstance(created, str):
-        raise RepriseError("The language kernel did not create the subshell of a recorded step.")
-    link.subshells.add(recorded)
-    link.ids.add(recorded, created)
+    async with link.creating:
+        if recorded in link.subshells:
+            return
+        content = await request_reply(link, make("create_subshell_request", {}), Channel.CONTROL)
+        created = content.get("subshell_id")
+        if not isinstance(created, str):
+            raise RepriseError("The language kernel has not created a subshell that is needed.")
+        link.subshells.add(recorded)
+        link.ids.add(recorded, created)
 
 
 async def restart_interpreter(link: KernelLink) -> None:

@@ -38,6 +38,10 @@ _OPENING = tuple(kind.encode() for kind in OPENING)
 #: Seconds that a reply may come after its request's idle; they travel on channels of their own.
 REPLY_GRACE_S = 10.0
 
+#: Seconds without output after which a comm that a cell handled while it awaited is over:
+#: ipykernel sends no idle for it, and its page sends no more until it gets one.
+QUIET_S = 0.05
+
 
 class Audience(Protocol):
     """Who sees what a run shows: the router's clients, or nobody on a replay."""
@@ -52,6 +56,19 @@ class Audience(Protocol):
         """An input_request; answer with `KernelLink.answer_input`."""
 
 
+class Nobody:
+    """The audience of what we ask ourselves."""
+
+    def show(self, message: Message, topic: bytes) -> None:
+        """It is shown to nobody."""
+
+    def recorded(self, run: Run) -> None:
+        """It is recorded nowhere."""
+
+    def ask(self, run: Run, message: Message) -> None:
+        """It asks for nothing."""
+
+
 @dataclass(eq=False)
 class Run:
     """One request on its way through the language kernel.
@@ -59,6 +76,8 @@ class Run:
     finished: resolves when the reply and the idle are here; raises SandboxDied.
     blobs: bytes of message buffers that the recorded entries name, not stored yet.
     inputs: replies to input_request so far, None for a password.
+    heard: set by its busy, by an output, and at its end.
+    began, ended: its busy and its idle, by their number among all messages on iopub.
     """
 
     request: Message
@@ -78,6 +97,8 @@ class Run:
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
     heard: asyncio.Event = field(default_factory=asyncio.Event)
+    began: int | None = None
+    ended: int | None = None
     reply_grace_s: float = REPLY_GRACE_S
     overdue: asyncio.TimerHandle | None = None
 
@@ -86,9 +107,12 @@ class Run:
 
         ipykernel loses the reply of a cell that is interrupted at its very end.
         """
+        self.finish_in(self.reply_grace_s)
+
+    def finish_in(self, seconds: float) -> None:
         if self.overdue is not None:
             self.overdue.cancel()
-        self.overdue = asyncio.get_running_loop().call_later(self.reply_grace_s, self.finish)
+        self.overdue = asyncio.get_running_loop().call_later(seconds, self.finish)
 
     def again(self) -> None:
         """Ready to be sent once more: the language kernel aborted it without running it."""
@@ -121,6 +145,8 @@ class KernelLink:
         self.runs: dict[str, Run] = {}
         #: subshells of this language kernel, by the ids that clients and the log know
         self.subshells: set[str] = set()
+        #: held while one of them is created anew, so that two steps do not create it twice
+        self.creating = asyncio.Lock()
         #: seq of each step whose request this language kernel was sent, by its msg_id
         self.seqs: dict[str, int] = {}
         self.cause: DeathCause | None = None
@@ -129,6 +155,8 @@ class KernelLink:
         self._passed: Callable[[Channel, Message, str], None] | None = None
         self._gone: Callable[[DeathCause], None] | None = None
         self._told_malformed = False
+        self._number = 0
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def listen(
         self,
@@ -184,6 +212,11 @@ class KernelLink:
         if reply is None:
             reply = make("input_reply", {"value": value, "status": "ok"})
         self.send(Channel.STDIN, run.client, reply)
+
+    def keep(self, task: asyncio.Task[None]) -> None:
+        """Hold a task that watches runs of this link until it is over."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def end(self, run: Run) -> None:
         """Forget a run: from now on its output is late."""
@@ -247,6 +280,7 @@ class KernelLink:
         return old is not None and message.msg_type == "comm_open"
 
     def _iopub(self, message: Message, parent: str | None, topic: bytes) -> None:
+        self._number += 1
         run = self.runs.get(parent) if parent is not None else None
         if run is None or run.idle is not None:
             if self._stray is not None:
@@ -255,9 +289,12 @@ class KernelLink:
         if message.msg_type == "status":
             state = message.content().get("execution_state")
             if state != "idle":
+                if state == "busy":
+                    run.began = self._number
+                    run.heard.set()
                 run.audience.show(message, topic)
             else:
-                run.idle, run.idle_topic = message, topic
+                run.idle, run.idle_topic, run.ended = message, topic, self._number
                 self._maybe_finish(run)
             return
         if message.msg_type in UNRECORDED:
@@ -279,6 +316,8 @@ class KernelLink:
             for other in shown:
                 run.audience.show(entry_message(other, message.raw_parent), topic)
         run.audience.recorded(run)
+        if run.began is None and not run.expects_reply:
+            run.finish_in(QUIET_S)
 
     def _reply(self, channel: Channel, message: Message, parent: str | None) -> None:
         run = self.runs.get(parent) if parent is not None else None
