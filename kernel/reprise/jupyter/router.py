@@ -707,7 +707,9 @@ class Router:
         self._shutting_down = True
         self._clients.status(request, "busy")
         await self.stop_running()
-        if restart:
+        if not restart:
+            await self.session.record_state(seconds=STATE_S)
+        else:
             try:
                 async with asyncio.timeout(RESTART_S):
                     await self.session.restart_step(kept_s=KEEP_TREE_S)
