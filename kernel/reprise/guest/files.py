@@ -8,11 +8,14 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from reprise.guest.beneath import components, open_beneath
+from reprise.guest.folder import FOLDER, discard, lstat, remove_tree
+from reprise.guest.install import ON_THE_WAY, Installation
 
 #: The most one `get` answers; longer files are fetched in pieces.
 MAX_PIECE = 4 << 20
@@ -21,6 +24,14 @@ MAX_PIECE = 4 << 20
 #: language kernel wait meanwhile.
 MAX_ENTRIES = 2000
 MAX_HASHED = 32 << 20
+
+#: Our own folder. Its content is part of the workspace (what a command's file holds can be read
+#: by the next cell, hence is state), but for half-done uploads in `STAGE`.
+OWN = ".reprise"
+STAGE = re.compile(r"stage-[0-9a-f]{16}\Z")
+
+#: How another kind of thing than a folder, or a link that leads out or nowhere, shows itself.
+_IN_THE_WAY = (errno.ENOTDIR, errno.ELOOP, errno.EXDEV)
 
 _TYPES = {stat.S_IFREG: "file", stat.S_IFDIR: "dir", stat.S_IFLNK: "link"}
 
@@ -50,7 +61,7 @@ class Files:
                 if kind != "dir":
                     raise OSError(errno.EISDIR, "the workspace itself is a folder", path)
                 continue
-            parent = self._make_folders(parts[:-1])
+            parent = self.make_folders(parts[:-1])
             try:
                 if kind == "dir":
                     self._put_folder(parent, parts[-1], mode)
@@ -66,21 +77,61 @@ class Files:
             finally:
                 os.close(parent)
 
-    def _make_folders(self, parts: list[str]) -> int:
+    def make_folders(self, parts: list[str]) -> int:
+        """A descriptor of a folder, made with all above it where they are missing.
+
+        In our own folder whatever else is in the way gives way: only a cell can have put it there.
+        """
+        ours = parts[:1] == [OWN]
+        mode = 0o755 | (ON_THE_WAY if ours and len(parts) > 1 and STAGE.match(parts[1]) else 0)
         for end in range(1, len(parts) + 1):
             path = "/".join(parts[:end])
             try:
                 os.close(open_beneath(self._root, path, os.O_PATH | os.O_DIRECTORY))
-            except FileNotFoundError:
-                above = open_beneath(self._root, "/".join(parts[: end - 1]), _FOLDER)
-                try:
-                    os.mkdir(parts[end - 1], 0o755, dir_fd=above)
-                finally:
-                    os.close(above)
-        return open_beneath(self._root, "/".join(parts), _FOLDER)
+                continue
+            except OSError as error:
+                if not (error.errno == errno.ENOENT or (ours and error.errno in _IN_THE_WAY)):
+                    raise
+            above = open_beneath(self._root, "/".join(parts[: end - 1]), FOLDER)
+            try:
+                if ours:
+                    discard(above, parts[end - 1])
+                os.mkdir(parts[end - 1], mode if end > 2 else 0o755, dir_fd=above)
+            finally:
+                os.close(above)
+        return open_beneath(self._root, "/".join(parts), FOLDER)
+
+    def replace_file(self, path: str) -> int:
+        """A descriptor for writing of a fresh file; what was at its path has made way."""
+        *folders, name = components(path)
+        parent = self.make_folders(folders)
+        try:
+            discard(parent, name)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            return os.open(name, flags, 0o644, dir_fd=parent)
+        finally:
+            os.close(parent)
+
+    def is_at(self, path: str, descriptor: int) -> bool:
+        """Whether a path still names the file that is open here."""
+        try:
+            found = open_beneath(self._root, path, os.O_PATH)
+        except OSError:
+            return False
+        try:
+            return os.path.sameopenfile(found, descriptor)
+        finally:
+            os.close(found)
+
+    def install(self, stage: str, removed: Sequence[str]) -> None:
+        """Move a staged tree into place, after removing some paths; the stage is gone afterwards.
+
+        Raises OSError when nothing has changed, install.HalfInstalled when something has.
+        """
+        Installation(self._root, stage).run(removed)
 
     def _put_folder(self, parent: int, name: str, mode: int) -> None:
-        found = _lstat(parent, name)
+        found = lstat(parent, name)
         if found is not None and not stat.S_ISDIR(found.st_mode):
             os.unlink(name, dir_fd=parent)
             found = None
@@ -93,14 +144,14 @@ class Files:
             os.close(folder)
 
     def _put_file(self, parent: int, name: str, mode: int, content: bytes, append: bool) -> None:
-        found = _lstat(parent, name)
+        found = lstat(parent, name)
         if append and found is not None and stat.S_ISREG(found.st_mode):
             flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
             with os.fdopen(os.open(name, flags, dir_fd=parent), "wb") as file:
                 file.write(content)
             return
         if found is not None and stat.S_ISDIR(found.st_mode):
-            _remove_tree(parent, name)
+            remove_tree(parent, name)
         fresh = f".reprise-{os.urandom(8).hex()}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
@@ -115,9 +166,9 @@ class Files:
             raise
 
     def _put_link(self, parent: int, name: str, target: str) -> None:
-        found = _lstat(parent, name)
+        found = lstat(parent, name)
         if found is not None and stat.S_ISDIR(found.st_mode):
-            _remove_tree(parent, name)
+            remove_tree(parent, name)
         elif found is not None:
             os.unlink(name, dir_fd=parent)
         os.symlink(target, name, dir_fd=parent)
@@ -129,17 +180,11 @@ class Files:
             if not parts:
                 raise OSError(errno.EINVAL, "the workspace itself cannot be removed", path)
             try:
-                parent = open_beneath(self._root, "/".join(parts[:-1]), _FOLDER)
+                parent = open_beneath(self._root, "/".join(parts[:-1]), FOLDER)
             except (FileNotFoundError, NotADirectoryError):
                 continue
             try:
-                found = _lstat(parent, parts[-1])
-                if found is None:
-                    continue
-                if stat.S_ISDIR(found.st_mode):
-                    _remove_tree(parent, parts[-1])
-                else:
-                    os.unlink(parts[-1], dir_fd=parent)
+                discard(parent, parts[-1])
             finally:
                 os.close(parent)
 
@@ -157,7 +202,7 @@ class Files:
             os.close(handle)
         kind = _TYPES.get(stat.S_IFMT(found.st_mode))
         if kind is None:
-            raise OSError(errno.EINVAL, "neither a file nor a folder nor a link", path)
+            raise OSError(errno.ENXIO, "neither a file nor a folder nor a link", path)
         about = {"size": found.st_size, "mode": stat.S_IMODE(found.st_mode), "type": kind}
         if kind != "file":
             return about, b""
@@ -201,20 +246,22 @@ class Files:
         self, folder: int, prefix: list[str], after: list[str]
     ) -> Iterator[tuple[str, os.stat_result, int]]:
         """Depth first, names in byte order; folders that lie wholly before `after` are skipped."""
-        opened = os.open(".", _FOLDER, dir_fd=folder)
+        opened = os.open(".", FOLDER, dir_fd=folder)
         try:
             for name in sorted(os.listdir(opened), key=os.fsencode):
                 if after and os.fsencode(name) < os.fsencode(after[0]):
                     continue
-                found = _lstat(opened, name)
+                found = lstat(opened, name)
                 if found is None or name == "__pycache__":
+                    continue
+                if prefix == [OWN] and STAGE.match(name):
                     continue
                 below = after[1:] if after and name == after[0] else []
                 if not (after and name == after[0]):
                     yield "/".join([*prefix, name]), found, opened
                 if stat.S_ISDIR(found.st_mode):
                     try:
-                        child = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=opened)
+                        child = os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=opened)
                     except OSError:
                         continue
                     try:
@@ -225,16 +272,6 @@ class Files:
             os.close(opened)
 
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-
-
-def _lstat(parent: int, name: str) -> os.stat_result | None:
-    try:
-        return os.stat(name, dir_fd=parent, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-
-
 def _hash(parent: int, name: str) -> tuple[str, int]:
     total, size = hashlib.sha256(), 0
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -243,17 +280,3 @@ def _hash(parent: int, name: str) -> tuple[str, int]:
             total.update(piece)
             size += len(piece)
     return total.hexdigest(), size
-
-
-def _remove_tree(parent: int, name: str) -> None:
-    folder = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=parent)
-    try:
-        for child in os.listdir(folder):
-            found = _lstat(folder, child)
-            if found is not None and stat.S_ISDIR(found.st_mode):
-                _remove_tree(folder, child)
-            elif found is not None:
-                os.unlink(child, dir_fd=folder)
-    finally:
-        os.close(folder)
-    os.rmdir(name, dir_fd=parent)

@@ -12,18 +12,13 @@ import contextlib
 import json
 import os
 import re
-import resource
 import signal
 import time
 
 from reprise.guest import venv
-from reprise.guest.prctl import set_dumpable, set_parent_death_signal
+from reprise.guest.child import leave_guest
 from reprise.guest.settings import Settings
 from reprise.guest.tree import descendants, others_in_namespace
-
-#: A kernel's process dies before the guest when the machine runs out of memory, so that the
-#: guest can tell of it (proc(5), oom_score_adj).
-_OOM_SCORE = b"700"
 
 #: Port numbers of an ipc connection are only suffixes of socket file names.
 PORTS = {
@@ -40,6 +35,7 @@ class LanguageKernel:
 
     folder: private, holds the connection file and sockets of the present run.
     output: read end of the pipe its own stdout and stderr go to.
+    env, cwd: its variables and where it starts; commands have the same.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -51,6 +47,8 @@ class LanguageKernel:
         self.key = ""
         self.output = -1
         self.stopped = False
+        self.env: dict[str, str] = {}
+        self.cwd = os.path.join(settings.workspace, settings.cwd)
 
     def endpoint(self, port: str) -> str:
         return f"ipc://{self.folder}/k-{PORTS[port]}"
@@ -73,9 +71,8 @@ class LanguageKernel:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as out:
             json.dump(connection, out)
-        cwd = os.path.join(settings.workspace, settings.cwd)
         with contextlib.suppress(FileExistsError):
-            os.makedirs(cwd)
+            os.makedirs(self.cwd)
         argv = list(settings.argv)
         env = dict(os.environ)
         if settings.isolated and settings.language == "python":
@@ -84,6 +81,7 @@ class LanguageKernel:
         argv = [re.sub(r"\{([A-Za-z0-9_]+)\}", lambda m: names.get(m[1], m[0]), a) for a in argv]
         for name, value in settings.env.items():
             env[name] = re.sub(r"\$\{(\w+)\}", lambda m: env.get(m[1], m[0]), value)
+        self.env = env
         self.stopped = False
         read, write = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(read, False)
@@ -93,7 +91,7 @@ class LanguageKernel:
         self.pid = os.fork()
         if self.pid == 0:
             try:
-                self._become(argv, env, cwd, write, guest)
+                self._become(argv, env, self.cwd, write, guest)
             except BaseException as error:  # noqa: BLE001  nothing may return from the child
                 os.write(2, f"reprise: {argv[0]} could not be started: {error}\n".encode())
             finally:
@@ -103,24 +101,11 @@ class LanguageKernel:
     def _become(
         self, argv: list[str], env: dict[str, str], cwd: str, output: int, guest: int
     ) -> None:
-        settings = self._settings
-        # The stream must not be open in a process that others may look into.
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        os.closerange(3, 4096)
-        os.setsid()
-        set_parent_death_signal(signal.SIGKILL)
-        if os.getppid() != guest:
-            os._exit(127)
-        set_dumpable(True)
-        with open("/proc/self/oom_score_adj", "wb", buffering=0) as score:
-            score.write(_OOM_SCORE)
-        set_limits(settings)
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, signal.SIG_DFL)
+        leave_guest(self._settings, guest)
         os.chdir(cwd)
         os.execve(argv[0], argv, env)  # noqa: S606
 
@@ -166,23 +151,6 @@ class LanguageKernel:
             os.rmdir(self.folder)
 
 
-def set_limits(settings: Settings) -> None:
-    """RLIMITs of the language kernel and all it starts."""
-    wanted = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_NOFILE, settings.open_files)]
-    if settings.memory:
-        # DATA, not AS: libraries reserve address space they never use. Each process on its own;
-        # the tree's total is watched (`watch`).
-        wanted.append((resource.RLIMIT_DATA, settings.memory))
-    if settings.processes and settings.isolated:
-        # Counted per user namespace since Linux 5.14, so only where we have one of our own.
-        wanted.append((resource.RLIMIT_NPROC, settings.processes))
-    for limit, value in wanted:
-        _soft, hard = resource.getrlimit(limit)
-        allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        if allowed or limit == resource.RLIMIT_CORE:
-            resource.setrlimit(limit, (allowed, allowed))
-
-
 def end_tree(isolated: bool) -> None:
     """SIGKILL to every process but init and the guest (isolated), or to all descendants.
 
@@ -209,12 +177,12 @@ def end_tree(isolated: bool) -> None:
         time.sleep(0.001)
 
 
-def reap_all() -> list[tuple[int, int]]:
-    """Reap every ended child: (pid, wait status)."""
+def reap_all(options: int = 0) -> list[tuple[int, int]]:
+    """Reap every ended child: (pid, wait status). With WUNTRACED also which were stopped."""
     found: list[tuple[int, int]] = []
     while True:
         try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            pid, status = os.waitpid(-1, os.WNOHANG | options)
         except ChildProcessError:
             return found
         if pid == 0:

@@ -6,6 +6,7 @@ import ctypes
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
+_PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -30,3 +31,9 @@ def set_parent_death_signal(number: int) -> None:
 def set_child_subreaper() -> None:
     """Orphaned descendants become children of this process instead of init's."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def set_name(name: bytes) -> None:
+    """What this process is called in lists of processes; at most 15 bytes."""
+    if _libc.prctl(_PR_SET_NAME, ctypes.c_char_p(name), 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_NAME)")

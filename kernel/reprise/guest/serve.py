@@ -16,6 +16,8 @@ from typing import Any
 import zmq
 
 from reprise.guest import cut, venv, watch
+from reprise.guest.calls import EXPECTED, WRONG, kind_and_message, perform
+from reprise.guest.commands import Commands
 from reprise.guest.files import Files
 from reprise.guest.language import LanguageKernel, end_tree, reap_all
 from reprise.guest.relay import Relay
@@ -53,14 +55,6 @@ def _wake_up(_number: int, _frame: object) -> None:
     """SIGCHLD needs a handler, or the wakeup descriptor hears nothing of it."""
 
 
-class CallError(Exception):
-    """A call that cannot be answered as asked; `kind` is for programs."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
-
-
 class Service:
     """Everything the guest does once the language kernel has been started."""
 
@@ -93,6 +87,15 @@ class Service:
             )
         }
         self._files = Files(settings.workspace, self._is_skeleton)
+        self._commands = Commands(
+            settings,
+            language,
+            self._files,
+            stream,
+            self._poller,
+            self._answer_command,
+            self._refuse,
+        )
         self._relay = self._connect()
         self._woken, wake = socket.socketpair()
         self._woken.setblocking(False)
@@ -138,21 +141,25 @@ class Service:
                 elif source == self._woken.fileno():
                     self._drain_wakeups()
                     self._reap()
+                elif isinstance(source, int):
+                    self._commands.handle(source)
                 elif not source.closed:
                     self._relay.readable(source)
             self._after()
 
     def _timeout(self) -> int | None:
+        waits = [self._commands.timeout()]
         if any(self._pending.values()):
-            return 5  # there is no event for room in a socket that we also read from
-        if self._death is not None or self._language.stopped:
-            return 20
-        if self._settings.memory and self._language.pid:
-            return max(0, int((self._next_watch - time.monotonic()) * 1000) + 1)
-        return None
+            waits.append(5)  # there is no event for room in a socket that we also read from
+        elif self._death is not None or self._language.stopped:
+            waits.append(20)
+        elif self._settings.memory and self._language.pid:
+            waits.append(max(0, int((self._next_watch - time.monotonic()) * 1000) + 1))
+        return min((wait for wait in waits if wait is not None), default=None)
 
     def _after(self) -> None:
         self._forward_pending()
+        self._commands.after()
         if self._relay.kernel_info is not None:
             self._announce(self._relay.kernel_info)
             self._relay.kernel_info = None
@@ -237,9 +244,13 @@ class Service:
             return
 
     def _reap(self) -> None:
-        for pid, status in reap_all():
-            if pid == self._language.pid:
+        for pid, status in reap_all(os.WUNTRACED):
+            if os.WIFSTOPPED(status):
+                self._commands.stopped(pid)
+            elif pid == self._language.pid:
                 self._died(status)
+            else:
+                self._commands.reaped(pid, status)
 
     def _died(self, status: int) -> None:
         """The language kernel ended by itself: keep what it said, then tell."""
@@ -295,6 +306,7 @@ class Service:
         self._poller.unregister(self._language.output)
         self._relay.close()
         self._language.end()
+        self._commands.all_killed()
         for pending in self._pending.values():
             pending.clear()
         self._death = None
@@ -310,20 +322,20 @@ class Service:
         call = parts[0]
         try:
             arguments = json.loads(parts[1])
-            name = arguments.pop("name")
-            if name == "restart_kernel":
-                self._restart(call)
-                return
-            answer, data = self._perform(name, arguments, parts[2:])
-        except CallError as error:
-            self._refuse(call, error.kind, str(error))
-        except OSError as error:
-            named = f": {error.filename}" if error.filename else ""
-            self._refuse(call, "os", f"{error.strerror or error}{named}")
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            self._refuse(call, "arguments", f"{type(error).__name__}: {error}")
-        else:
-            self._answer(call, answer, data)
+            name = arguments.pop("call")
+            match name:
+                # Answered later.
+                case "restart_kernel":
+                    self._restart(call)
+                case "run":
+                    self._commands.run(call, arguments, parts[2:])
+                case "signal_command":
+                    self._commands.signal(call, arguments)
+                case _:
+                    answer, data = self._perform(name, arguments, parts[2:])
+                    self._answer(call, answer, data)
+        except (*EXPECTED, *WRONG) as error:
+            self._refuse(call, *kind_and_message(error))
 
     def _perform(
         self, name: str, arguments: dict[str, Any], data: list[bytes]
@@ -334,24 +346,8 @@ class Service:
             case "interrupt":
                 self._interrupt()
                 return {}, []
-            case "put":
-                self._files.put(arguments["entries"], data)
-                return {}, []
-            case "remove":
-                self._files.remove(arguments["paths"])
-                return {}, []
-            case "get":
-                about, piece = self._files.get(
-                    arguments["path"], int(arguments["offset"]), int(arguments["length"])
-                )
-                return about, [piece]
-            case "tree":
-                entries, more = self._files.tree(
-                    bool(arguments.get("hashes")),
-                    int(arguments.get("limit", 1000)),
-                    arguments.get("after"),
-                )
-                return {"entries": entries, "more": more}, []
+            case "commands":
+                return {"commands": self._commands.listed()}, []
             case "usage":
                 tree = self._tree()
                 used = watch.filled([self._settings.workspace]) if self._settings.isolated else 0
@@ -361,7 +357,7 @@ class Service:
                     "workspace": used,
                 }, []
             case _:
-                raise CallError("name", f"there is no call named {name!r}")
+                return perform(self._files, name, arguments, data)
 
     def _interrupt(self) -> None:
         if self._settings.interrupt_mode == "message":
@@ -376,6 +372,11 @@ class Service:
     def _answer(self, call: bytes, answer: dict[str, Any], data: Sequence[bytes] = ()) -> None:
         body = json.dumps({"ok": True, **answer}).encode()
         self._stream.send(Channel.ANSWER, [call, body, *data])
+
+    def _answer_command(self, call: bytes, answer: dict[str, Any]) -> None:
+        """Not before all that the command wrote has gone to the host."""
+        body = json.dumps({"ok": True, **answer}).encode()
+        self._stream.send(Channel.ANSWER, [call, body], behind=Channel.COMMAND)
 
     def _refuse(self, call: bytes, kind: str, message: str) -> None:
         body = json.dumps({"ok": False, "error": message, "kind": kind}).encode()

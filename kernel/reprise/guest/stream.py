@@ -40,7 +40,9 @@ class Stream:
         self._decoder = Decoder()
         self._send = {channel: SendCredit(window) for channel, window in WINDOWS.items()}
         self._receive = {channel: ReceiveCredit(window) for channel, window in WINDOWS.items()}
-        self._waiting: dict[Channel, deque[bytes]] = {channel: deque() for channel in WINDOWS}
+        self._waiting: dict[Channel, deque[tuple[Channel, bytes]]] = {
+            channel: deque() for channel in WINDOWS
+        }
         self._waiting_size = dict.fromkeys(WINDOWS, 0)
         self._out: deque[memoryview] = deque()
         self._out_size = 0
@@ -89,13 +91,23 @@ class Stream:
         if granted := credit.due():
             self._write(encode_grant(frame.channel, granted))
 
-    def send(self, channel: Channel, parts: Sequence[bytes]) -> None:
-        """Send a frame, or keep it until it can go."""
+    def send(self, channel: Channel, parts: Sequence[bytes], behind: Channel | None = None) -> None:
+        """Send a frame, or keep it until it can go.
+
+        behind: it must not overtake what waits on this other channel now.
+        """
         data = encode(channel, parts)
+        if behind is not None and self._waiting[behind]:
+            self._waiting[behind].append((channel, data))
+            self._waiting_size[behind] += len(data)
+        else:
+            self._send_encoded(channel, data)
+
+    def _send_encoded(self, channel: Channel, data: bytes) -> None:
         credit = self._send.get(channel)
         if credit is not None:
             if self._waiting[channel] or not credit.open():
-                self._waiting[channel].append(data)
+                self._waiting[channel].append((channel, data))
                 self._waiting_size[channel] += len(data)
                 return
             credit.spend(len(data))
@@ -103,9 +115,12 @@ class Stream:
 
     def _release(self, channel: Channel) -> None:
         waiting, credit = self._waiting[channel], self._send[channel]
-        while waiting and credit.open():
-            data = waiting.popleft()
+        while waiting and (waiting[0][0] is not channel or credit.open()):
+            target, data = waiting.popleft()
             self._waiting_size[channel] -= len(data)
+            if target is not channel:
+                self._send_encoded(target, data)
+                continue
             credit.spend(len(data))
             self._write(data)
 

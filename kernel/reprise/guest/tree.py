@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from typing import NamedTuple
 
 
 def pids() -> list[int]:
@@ -19,21 +21,55 @@ def others_in_namespace() -> list[int]:
 
 def descendants(of: int) -> list[int]:
     """Living and zombie descendants of a process."""
-    parents: dict[int, int] = {}
+    return sorted(_below({of}, table()))
+
+
+class Row(NamedTuple):
+    """A process; `started` in clock ticks since boot."""
+
+    state: str
+    parent: int
+    session: int
+    started: int
+
+
+def table() -> dict[int, Row]:
+    """Every process there is, zombies included."""
+    found: dict[int, Row] = {}
     for pid in pids():
         stat = _stat(pid)
         if stat:
-            parents[pid] = int(stat[1])
-    found: set[int] = {of}
+            found[pid] = Row(stat[0].decode(), int(stat[1]), int(stat[3]), int(stat[19]))
+    return found
+
+
+def strays(isolated: bool, trees: Iterable[int], language: int, since: int) -> list[int]:
+    """Living processes below the guest that belong to none of these trees nor to the language
+    kernel's session, and began at `since` or later."""
+    me = os.getpid()
+    rows = table()
+    ours = set(rows) - {1, me} if isolated else _below({me}, rows)
+    roots = {*trees, language}
+    known = roots | _below(roots, rows)
+    return sorted(
+        pid
+        for pid in ours - known
+        if rows[pid].started >= since
+        and rows[pid].session != language
+        and rows[pid].state not in "ZX"
+    )
+
+
+def _below(of: set[int], rows: dict[int, Row]) -> set[int]:
+    found = set(of)
     grew = True
     while grew:
         grew = False
-        for pid, parent in parents.items():
-            if parent in found and pid not in found:
+        for pid, row in rows.items():
+            if row.parent in found and pid not in found:
                 found.add(pid)
                 grew = True
-    found.discard(of)
-    return sorted(found)
+    return found - of
 
 
 def _stat(pid: int) -> list[bytes]:

@@ -7,10 +7,20 @@ import json
 import os
 import signal
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 from reprise.errors import GuestCallFailed, ProtocolViolation, SandboxDied, SandboxError, TooLarge
+from reprise.sandbox.commands import (
+    MAX_STDIN,
+    BackgroundCommand,
+    Command,
+    CommandEnd,
+    Listening,
+    OnOutput,
+    background_commands,
+)
 from reprise.sandbox.contract import Backend, Container, DeathCause, SandboxSpec
 from reprise.sandbox.frames import (
     MAX_BODY,
@@ -49,6 +59,11 @@ END_PATIENCE = 1.0
 #: Room for what is not payload in the largest iopub message a guest may send, in bytes.
 _SLACK = 1 << 16
 
+#: What cells and commands show; its receiver can hold it.
+_SHOWN = (Channel.IOPUB, Channel.COMMAND)
+
+Answer = TypeVar("Answer")
+
 _MESSAGES = frozenset({Channel.SHELL, Channel.CONTROL, Channel.STDIN, Channel.IOPUB})
 
 
@@ -60,6 +75,15 @@ class GuestListener(Protocol):
 
     def died(self, cause: DeathCause) -> None:
         """Once: the language kernel died, the stream closed, the guest broke the protocol."""
+
+
+@dataclass
+class _Call:
+    """An unanswered call. read: what the answer means; raises FrameError for what is none."""
+
+    answer: asyncio.Future[Any]
+    read: Callable[[dict[str, Any], list[bytes]], Any]
+    listening: Listening | None = None
 
 
 class Guest:
@@ -89,7 +113,7 @@ class Guest:
         self._waiting: dict[Channel, deque[bytes]] = {channel: deque() for channel in WINDOWS}
         self._out: deque[memoryview] = deque()
         self._queued = 0
-        self._calls: dict[int, asyncio.Future[tuple[dict[str, Any], list[bytes]]]] = {}
+        self._calls: dict[int, _Call] = {}
         self._next_call = 0
         self._ping: bytes | None = None
         self._heard = self._loop.time()
@@ -184,21 +208,62 @@ class Guest:
 
         Raises GuestCallFailed when the guest says no, SandboxDied when it ends meanwhile.
         """
+        return await self._ask(name, arguments or {}, data, lambda body, parts: (body, parts))
+
+    async def run_command(self, command: Command, stdin: bytes, on_output: OnOutput) -> CommandEnd:
+        """Run a command to its end, or in the background to its begin (`commands.BEGUN`).
+
+        on_output hears what it writes, in order, called in the event loop; it must not block.
+        `hold` makes the command wait when it writes more. Giving up this call does not end the
+        command; `signal_command` does.
+
+        Raises GuestCallFailed when it could not be started (kind "program" or "cwd", "name" when
+        one of that name runs, "many"), TooLarge, SandboxDied.
+        """
+        if len(stdin) > MAX_STDIN:
+            raise TooLarge(
+                f"The command was not run: its standard input of {len(stdin):,} bytes is over "
+                f"{MAX_STDIN:,}. Upload it as a file and read that."
+            )
+        listening = Listening(command, on_output)
+        data = [stdin] if stdin else []
+        try:
+            return await self._ask("run", command.arguments(), data, listening.end, listening)
+        finally:
+            listening.forget()
+
+    async def signal_command(self, name: str, number: int) -> None:
+        """Signal the process group of a running command; with SIGKILL its whole tree, and then
+        this returns when nothing of it is left. Raises GuestCallFailed (kind "ended")."""
+        await self.call("signal_command", {"name": name, "signal": number})
+
+    async def commands(self) -> list[BackgroundCommand]:
+        """Background commands since the language kernel started, ended ones among them."""
+        return await self._ask("commands", {}, (), background_commands)
+
+    async def _ask(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        data: Sequence[bytes],
+        read: Callable[[dict[str, Any], list[bytes]], Answer],
+        listening: Listening | None = None,
+    ) -> Answer:
         if self.ended.done():
             raise self._death_error()
         if len(self._calls) >= MAX_CALLS:
             raise SandboxError(f"{MAX_CALLS} calls to the sandbox are unanswered; try again later.")
         number = self._next_call
         self._next_call = (self._next_call + 1) & 0xFFFFFFFF
-        body = json.dumps({**(arguments or {}), "name": name}).encode()
+        body = json.dumps({**arguments, "call": name}).encode()
         try:
             frame = encode(Channel.CALL, [encode_id(number), body, *data])
         except FrameError as error:
             raise TooLarge(f"The call {name!r} was not made: {error}.") from error
         if name == "restart_kernel":
             self._expected_ready += 1
-        answer: asyncio.Future[tuple[dict[str, Any], list[bytes]]] = self._loop.create_future()
-        self._calls[number] = answer
+        answer: asyncio.Future[Answer] = self._loop.create_future()
+        self._calls[number] = _Call(answer, read, listening)
         try:
             self._send_frame(Channel.CALL, frame)
         except SandboxError:
@@ -208,15 +273,18 @@ class Guest:
         return await asyncio.shield(answer)
 
     def hold(self) -> None:
-        """Stop giving credit for iopub: the guest stops the language kernel when it has none."""
-        self._receive[Channel.IOPUB].held = True
+        """Stop giving credit for what cells and commands show: without it the guest stops the
+        language kernel, and a command waits in its pipe."""
+        for channel in _SHOWN:
+            self._receive[channel].held = True
 
     def release(self) -> None:
-        """Give credit for iopub again."""
-        credit = self._receive[Channel.IOPUB]
-        credit.held = False
-        if not self.ended.done():
-            self._grant(Channel.IOPUB, credit)
+        """Give credit again."""
+        for channel in _SHOWN:
+            credit = self._receive[channel]
+            credit.held = False
+            if not self.ended.done():
+                self._grant(channel, credit)
 
     def _grant(self, channel: Channel, credit: ReceiveCredit) -> None:
         if granted := credit.due():
@@ -259,6 +327,8 @@ class Guest:
                 self._receive_answer(frame.parts)
             elif channel is Channel.EVENT:
                 self._receive_event(frame.parts)
+            elif channel is Channel.COMMAND:
+                self._receive_output(frame.parts)
             else:
                 raise FrameError(f"a {channel.name} frame, which only the host sends")
             credit.consume(frame.size)
@@ -288,20 +358,28 @@ class Guest:
             self._write(data)
 
     def _receive_answer(self, parts: list[bytes]) -> None:
-        answer = self._calls.pop(decode_id(parts[0]), None) if len(parts) >= 2 else None
-        if answer is None:
+        call = self._calls.pop(decode_id(parts[0]), None) if len(parts) >= 2 else None
+        if call is None:
             raise FrameError("an answer to no call")
         body = _json_object(parts[1])
+        answer = call.answer
         if body.get("ok") is True:
             del body["ok"]
+            found = call.read(body, parts[2:])
             if not answer.done():
-                answer.set_result((body, parts[2:]))
+                answer.set_result(found)
             return
         message = str(body.get("error", "no reason given"))[:4000]
-        failed = GuestCallFailed(f"The sandbox answered: {message}.")
+        kind = str(body.get("kind", ""))[:40]
         if not answer.done():
-            answer.set_exception(failed)
+            answer.set_exception(GuestCallFailed(f"The sandbox answered: {message}.", kind))
             answer.exception()  # whoever asked may have gone
+
+    def _receive_output(self, parts: list[bytes]) -> None:
+        call = self._calls.get(decode_id(parts[0])) if parts else None
+        if call is None or call.listening is None:
+            raise FrameError("output of no running command")
+        call.listening.output(parts[1:])
 
     def _receive_event(self, parts: list[bytes]) -> None:
         body = _json_object(parts[0]) if len(parts) == 1 else {}
@@ -352,7 +430,7 @@ class Guest:
         self.ended.set_result(cause)
         self._close()
         error = self._death_error()
-        waiting: list[asyncio.Future[Any]] = [*self._calls.values(), self._ready]
+        waiting = [*(call.answer for call in self._calls.values()), self._ready]
         for future in waiting:
             if not future.done():
                 future.set_exception(error)

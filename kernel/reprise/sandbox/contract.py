@@ -10,18 +10,19 @@ Channels on the stream (`frames.Channel`), each with its parts:
     SHELL, CONTROL, STDIN   client, header, parent_header, metadata, content, *buffers
                             (no signature: the guest signs with a key of its own)
     IOPUB                   topic, header, parent_header, metadata, content, *buffers
-    CALL                    id (4 bytes), JSON {"name", …arguments}, *data (host → guest)
+    CALL                    id (4 bytes), JSON {"call", …arguments}, *data (host → guest)
     ANSWER                  id (4 bytes), JSON {"ok": true, …} or {"ok": false, "error", "kind"},
                             *data
     EVENT                   JSON {"event", …} (guest → host)
-    COMMAND                 id of the `run` call (4 bytes), b"o" or b"e", data: what a command wrote to
-                            stdout or stderr (guest → host), before the call's ANSWER
+    COMMAND                 id of the `run` call (4 bytes), b"o" or b"e", data: what a command wrote
+                            to stdout or stderr (guest → host), before the call's ANSWER
 
 Calls, arguments → answer:
 
     ping            {} → {}
     interrupt       {} → {}: SIGINT to the language kernel's group, or an interrupt_request
-    restart_kernel  {} → {kernel_info}: ends the interpreter and all its children; files stay
+    restart_kernel  {} → {kernel_info}: ends the interpreter, all commands and all their children;
+                    files stay
     put             {entries: [{path, type: file|dir|link, mode, target?, append?}]}, with one
                     data part a file → {}
     remove          {paths} → {}
@@ -30,25 +31,34 @@ Calls, arguments → answer:
                     sha256?, target?}], more: bool}
     usage           {} → {memory, processes, workspace}: bytes, count, bytes
     install         {stage, removed: [path]} → {}: moves what lies below the folder `stage` of the
-                    workspace (put there before) to the same paths below the workspace, after removing
-                    `removed`; the stage is gone afterwards
-    run             {name, argv, cwd, env, timeout_s, output_bytes, output_lines, background}, with
-                    stdin as one data part (or none) → at its end {exit_code, signal, timed_out,
-                    duration_us, stdout: {bytes, lines, cut, file}, stderr: {…}}; for `background` at
-                    its start {}
+                    workspace (put there before) to the same paths below the workspace, after
+                    removing `removed`; the stage is gone afterwards. All of it or nothing
+    run             {name, argv, shell, cwd, env, timeout_s, output_bytes, output_lines,
+                    background}, with stdin as one data part (or none) → at its end {exit_code,
+                    signal, timed_out, duration_us, stdout: {bytes, lines, cut, file}, stderr: {…}};
+                    for `background` at its start {}
     signal_command  {name, signal} → {}: to the process group of a running command, or with SIGKILL
-                    to its whole tree
+                    to its whole tree, answered when nothing of it is left
     commands        {} → {commands: [{name, pid, running, exit_code, signal, started_us}]}: of
                     background
 
-A command's argv is [program, …]; `argv: null, shell: text` runs the text with bash, or sh where there
-is none. cwd: absolute, or relative to where the notebook lies ("" or null: there). Its variables are
-the language kernel's with `env` on top. Its process tree ends with it, children that left its session
-or process group too; a background command's when it is stopped, or with the interpreter at a
-restart_kernel. Past `output_bytes` or `output_lines` of a stream nothing more of that stream is sent
-(`cut`), the command runs on, and `file` names a file of the workspace that holds the whole stream, up
-to a bound of the guest's: `.reprise/commands/NAME/stdout`. A background command's streams go there
-from the start.
+Kinds of errors: "not-found", "not-a-file", "denied", "full" (no room), "outside" (the path leads
+out of the workspace), "deep", "os" (another error of the operating system), "arguments", "name" (no
+such call; a command of that name runs), "half-installed" (`install` failed, and so did undoing it:
+throw the sandbox away); of a command "program" and "cwd" (it could not be started there), "many"
+(too many run), "ended" (it does not run).
+
+A command's argv is [program, …]; `argv: null, shell: text` runs the text with bash, or sh where
+there is none. cwd: absolute, or relative to where the notebook lies ("" or null: there). Its
+variables are the language kernel's with `env` on top. Its process tree ends with it, children that
+left its session or process group too; a background command's when it is stopped, or with the
+interpreter at a restart_kernel. Past `output_bytes` or `output_lines` of a stream nothing more of
+that stream is sent (`cut`), the command runs on, and `file` names a file of the workspace that
+holds the whole stream, up to a bound of the guest's: `.reprise/commands/NAME/stdout` (null when
+there was no room for it). A background command's streams go there from the start. At `timeout_s`
+the command gets a SIGTERM, two seconds later its tree a SIGKILL.
+
+What is half uploaded lies in `.reprise/stage-` and 16 hex digits; `tree` leaves that out.
 
 Paths are relative to the workspace, separated by "/", names decoded with surrogateescape.
 The guest resolves them beneath the workspace (openat2 RESOLVE_BENEATH where the kernel has it).

@@ -40,6 +40,7 @@ class Channel(IntEnum):
     GOODBYE = 10  # the sender closes the stream on purpose; no parts
     PING = 11  # host → guest: opaque, at most 16 bytes
     PONG = 12  # guest → host: the same bytes
+    COMMAND = 13  # guest → host: what a running command writes
 
 
 class Frame(NamedTuple):
@@ -81,6 +82,7 @@ MAX_BODY: Mapping[Channel, int] = {
     Channel.GOODBYE: 64,
     Channel.PING: 64,
     Channel.PONG: 64,
+    Channel.COMMAND: _MIB,
 }
 
 #: Credit a sender starts with on each accounted channel, in either direction.
@@ -92,6 +94,8 @@ WINDOWS: Mapping[Channel, int] = {
     Channel.CALL: 8 * _MIB,
     Channel.ANSWER: 8 * _MIB,
     Channel.EVENT: _MIB,
+    # Its own, so that a command that floods waits in its pipe and holds up no cell's output.
+    Channel.COMMAND: _MIB,
 }
 
 _CHANNELS: Mapping[int, Channel] = {int(channel): channel for channel in Channel}

@@ -6,12 +6,20 @@ Used live and on replay alike: an upload is always applied from the log's own bl
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
-from reprise.errors import GuestCallFailed, LogCorrupt, ProtocolViolation, TooLarge
+from reprise.errors import (
+    GuestCallFailed,
+    LogCorrupt,
+    ProtocolViolation,
+    RepriseError,
+    TooLarge,
+)
 from reprise.log.model import Json
 from reprise.log.store import Blobs
 from reprise.quantities import amount
@@ -38,6 +46,9 @@ BATCH = 4 << 20
 BATCH_ENTRIES = 1_000
 #: Entries that one `tree` answer is asked for.
 PAGE = 2_000
+
+#: How the path of a stage begins; 16 hex digits follow (`sandbox.contract`).
+STAGE = ".reprise/stage-"
 
 #: Bytes of a file asked for at once.
 PIECE = 1 << 20
@@ -195,7 +206,9 @@ async def _pieces(guest: Guest, path: str, limit: int) -> AsyncIterator[bytes]:
         answer, data = await guest.call("get", {"path": path, "offset": offset, "length": length})
         stat = _stat(answer)
         if stat.type != "file":
-            raise GuestCallFailed(f"{shown(path)} in the workspace is a {stat.type}, not a file.")
+            raise GuestCallFailed(
+                f"{shown(path)} in the workspace is a {stat.type}, not a file.", "not-a-file"
+            )
         piece = data[0] if len(data) == 1 else b""
         if len(data) > 1 or len(piece) > length:
             raise ProtocolViolation("The guest sent more of a file than it was asked for.")
@@ -308,10 +321,23 @@ def uploaded(base: Manifest, payload: Mapping[str, Json]) -> Manifest:
 
 
 async def apply_upload(guest: Guest, payload: Mapping[str, Json], blobs: Blobs) -> None:
-    """Do what an upload step says, live and on replay alike. Raises GuestCallFailed."""
+    """Do what an upload step says, live and on replay alike: all of it or nothing.
+
+    The files go beside first, in a stage that is part of no tree, and then in by renaming. Raises
+    GuestCallFailed when nothing has changed, or with kind "half-installed" when something has (the
+    sandbox must go then); LogCorrupt, SandboxDied.
+    """
     entries, removed = upload_change(payload)
-    await remove_paths(guest, removed)
-    await send_entries(guest, entries, blobs.get)
+    stage = f"{STAGE}{secrets.token_hex(8)}"
+    staged = [replace(entry, path=f"{stage}/{entry.path}") for entry in entries]
+    try:
+        await send_entries(guest, [Entry(stage, "dir", 0o700), *staged], blobs.get)
+        await guest.call("install", {"stage": stage, "removed": list(removed)})
+    except BaseException:
+        # After `install` it is gone. A stage that stays belongs to nothing; only its room is lost.
+        with contextlib.suppress(RepriseError):
+            await guest.call("remove", {"paths": [stage]})
+        raise
 
 
 async def keep_tree(guest: Guest, blobs: Blobs, bounds: Bounds | None = None) -> str | None:
