@@ -12,6 +12,7 @@ from reprise.errors import GuestCallFailed, RepriseError
 from reprise.log.model import USER, Json
 from reprise.replay.engine import LiveSession
 from reprise.replay.message import Malformed, Message
+from reprise.sandbox.commands import BackgroundCommand
 from reprise.workspace.transfer import workspace_manifest
 
 #: Bytes of a file in one reply.
@@ -54,7 +55,7 @@ async def _answer(session: LiveSession, content: Mapping[str, Json]) -> Answer:
             told = {"id": str(kept.id), "sha256": kept.sha256, "size": kept.size, "seq": kept.seq}
             return told, []
         case "commands":
-            return {"commands": [each.to_json() for each in await guest.commands()]}, []
+            return {"commands": [_listed(each) for each in await guest.commands()]}, []
         case "state":
             state = await session.state()
             return {"seq": state.seq, "files": state.files, "variables": state.variables}, []
@@ -64,3 +65,16 @@ async def _answer(session: LiveSession, content: Mapping[str, Json]) -> Answer:
             raise GuestCallFailed(
                 f"No operation {other!r}; there are list, read, keep, commands, state and reset."
             )
+
+
+def _listed(command: BackgroundCommand) -> dict[str, Json]:
+    folder = f".reprise/commands/{command.name}"
+    return {
+        "command": int(command.name),
+        "running": command.running,
+        "exit_code": command.exit_code,
+        "signal": command.signal,
+        "started_at": command.started_us,
+        "stdout": f"{folder}/stdout",
+        "stderr": f"{folder}/stderr",
+    }
