@@ -8,6 +8,7 @@ a reader that went away.
 from __future__ import annotations
 
 import argparse
+import keyword
 import os
 import sys
 from collections.abc import Sequence
@@ -29,8 +30,11 @@ COMMANDS: dict[str, str] = {
     "log": "show the steps of a session; --check recomputes its digests",
     "run": "execute a notebook in a session and write the executed copy",
     "verify": "replay a session in a fresh sandbox and compare with the record",
-    "files": "list the files of a session's workspace",
-    "get": "copy a file out of a session's workspace",
+    "exec": "run a command in a session, as a step of its history",
+    "put": "bring files and folders into a session's workspace",
+    "files": "list, read and compare the files of a session's workspace, now or at a past step",
+    "get": "take a file out of a session's workspace",
+    "artifacts": "list the files that were taken out",
     "reset": "start a session's interpreter and workspace afresh, keeping its history",
     "kernelspec": "install the kernel; wrap another language's kernel",
     "env": "data mounts and limits of your sandboxes",
@@ -92,7 +96,7 @@ def _dispatch(argv: list[str], terminal: Terminal) -> int:
         return 2
     top.parse_args(argv[:1])
     name, rest = argv[0], argv[1:]
-    module = cast(CommandModule, import_module(f"reprise.commands.{name}"))
+    module = command(name)
     parser = argparse.ArgumentParser(
         prog=f"reprise {name}",
         description=_sentence(COMMANDS[name]),
@@ -103,6 +107,12 @@ def _dispatch(argv: list[str], terminal: Terminal) -> int:
     if getattr(module, "PASS_ON", False) and rest[:1] not in (["-h"], ["--help"]):
         rest = ["--", *rest]
     return module.run(parser.parse_args(rest), terminal)
+
+
+def command(name: str) -> CommandModule:
+    """The module of a command. One that Python has a keyword for ends with an underscore."""
+    module = f"{name}_" if keyword.iskeyword(name) else name
+    return cast(CommandModule, import_module(f"reprise.commands.{module}"))
 
 
 def _top_parser() -> argparse.ArgumentParser:

@@ -10,6 +10,7 @@ docs/client.md teaches it by example.
 """
 
 from reprise.client.background import Background
+from reprise.client.comparison import FileChange
 from reprise.client.entry import aconnect, connect
 from reprise.client.failures import ClientClosed, KernelGone, NoAnswer, Refused
 from reprise.client.kernel import AsyncKernel
@@ -43,6 +44,7 @@ __all__ = [
     "CellResult",
     "ClientClosed",
     "CommandResult",
+    "FileChange",
     "Kernel",
     "KernelGone",
     "MountResult",

@@ -12,7 +12,10 @@ from typing import BinaryIO
 from reprise import settings
 from reprise.errors import UsageError
 from reprise.jupyter.kernelspec import language_kernel
-from reprise.log.store import LogReader, SessionInfo
+from reprise.log.model import USER, Actor
+from reprise.log.postgres import Log
+from reprise.log.store import Artifact, LogReader, SessionInfo
+from reprise.replay.artifacts import keep_file
 from reprise.replay.at_rest import rebuilt
 from reprise.replay.executor import Played
 from reprise.sandbox.backends import backend
@@ -39,6 +42,10 @@ class PastWorkspace:
     async def fetch(self, path: str, sink: BinaryIO, limit: int) -> int:
         """Copy a file into `sink`; returns its size. Raises RepriseError when it is none."""
         return await fetch(self._guest, path, sink, limit)
+
+    async def keep(self, log: Log, reader: LogReader, path: str, actor: Actor = USER) -> Artifact:
+        """Store a file of it as an artifact of the session."""
+        return await keep_file(self._guest, log, reader, path, actor)
 
     async def read(self, path: str, limit: int | None = None) -> bytes:
         """A file of it. Raises TooLarge over `limit` bytes."""

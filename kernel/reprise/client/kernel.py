@@ -15,6 +15,7 @@ from reprise.client import requests, results, sources
 from reprise.client.asking import Asking, OnInput
 from reprise.client.background import Background
 from reprise.client.beside import PastWorkspace, past_workspace
+from reprise.client.comparison import FileChange, Workspace, compared
 from reprise.client.failures import refusal
 from reprise.client.incoming import stored, tree_of
 from reprise.client.reach import Patience, Reach, Wanted
@@ -75,6 +76,11 @@ class AsyncKernel:
     def connection_file(self) -> Path | None:
         """Of the kernel that was reached last."""
         return self._reach.connection
+
+    @property
+    def workspace(self) -> LiveWorkspace:
+        """The live workspace, for what the methods here leave out."""
+        return self._workspace
 
     @property
     def started(self) -> bool:
@@ -300,6 +306,18 @@ class AsyncKernel:
             reader, seq, folder=self._reach.folder, environ=self._reach.environ
         ) as past:
             yield past
+
+    async def changes(self, since: int, until: int | None = None) -> list[FileChange]:
+        """What differs in the workspace between after step `since` and now (or after `until`).
+
+        Past states are built beside, so what a replay gives anew (times in a file) differs too.
+        """
+        async with contextlib.AsyncExitStack() as opened:
+            before = await opened.enter_async_context(self.at(since))
+            after: Workspace = self._workspace
+            if until is not None:
+                after = await opened.enter_async_context(self.at(until))
+            return await compared(before, after)
 
     async def get(
         self, path: str, to: str | Path | None = None, *, force: bool = False

@@ -11,6 +11,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from reprise.client.background import Background, Stream
 from reprise.client.beside import PastWorkspace
+from reprise.client.comparison import FileChange
 from reprise.client.kernel import AsyncKernel
 from reprise.client.portal import Asked, Portal
 from reprise.client.results import (
@@ -145,6 +146,9 @@ class Kernel:
 
     def read(self, path: str, *, at: int | None = None, limit: int | None = None) -> bytes:
         return self._do(lambda: self._kernel.read(path, at=at, limit=limit))
+
+    def changes(self, since: int, until: int | None = None) -> list[FileChange]:
+        return self._do(lambda: self._kernel.changes(since, until))
 
     @contextmanager
     def at(self, seq: int) -> Iterator[PastHere]:

@@ -7,10 +7,13 @@ import contextlib
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
-from reprise.client.beside import fresh_sandbox, past_workspace
+from reprise.client import aconnect
+from reprise.client.beside import PastWorkspace, fresh_sandbox, past_workspace
+from reprise.client.comparison import Workspace
 from reprise.client.holder import held_elsewhere, running_kernel
+from reprise.client.kernel import AsyncKernel
 from reprise.commands.terminal import Terminal
 from reprise.errors import UnavailableError, UsageError
 from reprise.jupyter.visitor import KernelWorkspace
@@ -19,18 +22,14 @@ from reprise.replay.executor import Played
 from reprise.sandbox.backends import backend
 from reprise.workspace.manifest import Entry, Manifest
 
-__all__ = ["Workspace", "fresh_sandbox", "opened_workspace", "past", "running_kernel"]
-
-
-class Workspace(Protocol):
-    """What can be asked of a workspace. `origin` says in words which one it is."""
-
-    origin: str
-
-    async def manifest(self, *, hashes: bool) -> Manifest: ...
-
-    async def fetch(self, path: str, sink: BinaryIO, limit: int) -> int:
-        """Copy a file into `sink`; returns its size. Raises RepriseError when it is none."""
+__all__ = [
+    "RunningWorkspace",
+    "fresh_sandbox",
+    "kernel_or_past",
+    "opened_workspace",
+    "past",
+    "running_kernel",
+]
 
 
 class RunningWorkspace:
@@ -66,15 +65,19 @@ class RunningWorkspace:
 
 
 @contextlib.asynccontextmanager
-async def opened_workspace(
+async def kernel_or_past(
     log: Log, session: uuid.UUID, terminal: Terminal
-) -> AsyncIterator[Workspace]:
-    """The workspace as it is now. Raises UsageError where there is none of its own."""
+) -> AsyncIterator[AsyncKernel | PastWorkspace]:
+    """The kernel that holds the session; without one, its last state rebuilt from the log.
+
+    Raises LeaseHeld when a kernel elsewhere holds it, UsageError where there is no workspace
+    apart from the notebook's folder.
+    """
     info = await (await log.reader(session)).info()
     connection = running_kernel(info)
     if connection is not None:
-        with KernelWorkspace(connection) as kernel:
-            yield RunningWorkspace(kernel)
+        async with await aconnect(connection_file=connection, start=False) as kernel:
+            yield kernel
         return
     if info.holder is not None:
         raise held_elsewhere(info)
@@ -89,9 +92,18 @@ async def opened_workspace(
 
 
 @contextlib.asynccontextmanager
+async def opened_workspace(
+    log: Log, session: uuid.UUID, terminal: Terminal
+) -> AsyncIterator[Workspace]:
+    """The workspace as it is now. Raises as `kernel_or_past`."""
+    async with kernel_or_past(log, session, terminal) as found:
+        yield found.workspace if isinstance(found, AsyncKernel) else found
+
+
+@contextlib.asynccontextmanager
 async def past(
     log: Log, session: uuid.UUID, at: int | None, terminal: Terminal, folder: Path | None = None
-) -> AsyncIterator[Workspace]:
+) -> AsyncIterator[PastWorkspace]:
     """The workspace as after step `at`, or after the last one, built beside any live sandbox."""
     reader = await log.reader(session)
     played = 0
