@@ -12,7 +12,7 @@ from reprise.log.store import LogReader, SessionLog
 from reprise.replay.engine import reset_step, trees
 from reprise.replay.executor import AskPassword, Played
 from reprise.replay.plan import plan
-from reprise.replay.verify import DetachedSandbox, patience
+from reprise.replay.detached import DetachedSandbox, patience
 from reprise.sandbox.connection import Guest
 from reprise.sandbox.contract import Backend, SandboxSpec
 

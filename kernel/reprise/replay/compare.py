@@ -43,7 +43,8 @@ def compare(
     """Compare the outputs of a step's first run with those of its replay.
 
     Not compared: how streams were cut into messages, prompt numbers, ids that a kernel draws
-    anew (paired by order of opening), colours, names of cell files, when a request started.
+    anew (paired by order of opening), colours, names of cell files, when a request started, how
+    long a command took.
     Where either record was cut at its bound, only what came before the cut is compared, and how
     the step ended.
 
@@ -90,7 +91,7 @@ def _renamed(entry: OutputEntry, ids: IdMap) -> OutputEntry:
 def _up_to_cut(
     left: list[OutputEntry], right: list[OutputEntry], left_cut: bool, right_cut: bool
 ) -> tuple[list[OutputEntry], list[OutputEntry]]:
-    ends = ("error", "execute_reply")
+    ends = ("error", "execute_reply", "step_reply")
 
     def split(entries: list[OutputEntry], cut: bool) -> tuple[list[OutputEntry], list[OutputEntry]]:
         marks = [i for i, entry in enumerate(entries) if cut and is_mark(entry)]
@@ -115,7 +116,9 @@ def _up_to_cut(
 
 def _end(entry: OutputEntry) -> OutputEntry:
     """What even a shortened error or reply still tells."""
-    content = {key: entry.content[key] for key in ("status", "ename") if key in entry.content}
+    content = {
+        key: entry.content[key] for key in ("status", "ename", "result") if key in entry.content
+    }
     return OutputEntry(entry.type, content)
 
 
@@ -176,6 +179,8 @@ def _body(entry: OutputEntry) -> dict[str, Json]:
     if entry.type == "execute_reply":
         kept = ("status", "ename", "evalue", "user_expressions", "payload")
         return {key: content[key] for key in kept if key in content}
+    if entry.type == "step_reply":
+        return {"status": content.get("status"), **_result(content.get("result"))}
     if entry.type == "execute_result":
         content.pop("execution_count", None)
     if entry.type in ("execute_result", "display_data"):
@@ -187,6 +192,21 @@ def _body(entry: OutputEntry) -> dict[str, Json]:
     if entry.blobs:
         content["buffers"] = list(entry.blobs)
     return content
+
+
+def _result(result: Json) -> dict[str, Json]:
+    """Of a command's end what counts: never how long it took nor where its streams are kept.
+
+    How much it wrote is said by its streams themselves, and only where they were cut by a number.
+    """
+    if not isinstance(result, Mapping):
+        return {}
+    kept = {key: value for key, value in result.items() if not key.startswith("duration")}
+    for name in ("stdout", "stderr"):
+        stream = kept.pop(name, None)
+        if isinstance(stream, Mapping) and stream.get("cut"):
+            kept[name] = {key: stream.get(key) for key in ("bytes", "lines", "cut")}
+    return kept
 
 
 def _compare_items(left: Sequence[_Item], right: Sequence[_Item], found: Found) -> None:

@@ -1,0 +1,57 @@
+"""A fresh sandbox beside the live one, in which recorded steps can be played."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from reprise.log.store import LogReader
+from reprise.replay.executor import AskPassword, Player
+from reprise.replay.link import KernelLink
+from reprise.sandbox.connection import Guest
+from reprise.sandbox.contract import Backend, SandboxSpec
+
+#: A step may take this many times its recorded duration, and at least so many seconds.
+PATIENCE_FACTOR = 20.0
+PATIENCE_S = 60.0
+
+
+def patience(recorded_s: float) -> float:
+    """Seconds that a step may take on a replay, given what it took when it was recorded."""
+    return max(PATIENCE_S, recorded_s * PATIENCE_FACTOR)
+
+
+class DetachedSandbox:
+    """A fresh sandbox beside the live one, brought to a state of a session and thrown away.
+
+    Use as an async context manager; `played` is filled by `play`.
+    """
+
+    def __init__(self, reader: LogReader, backend: Backend, spec: SandboxSpec) -> None:
+        self._reader = reader
+        self._backend = backend
+        self._spec = spec
+        # Nobody listens to strays: late output of a replayed step is not compared.
+        self.link = KernelLink()
+
+    async def __aenter__(self) -> DetachedSandbox:
+        self.link.attach(await Guest.start(self._backend, self._spec, self.link))
+        await self.link.guest.ready()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.link.guest.kill()
+
+    def player(
+        self,
+        *,
+        ask_password: AskPassword | None = None,
+        patience: Callable[[float], float] | None = None,
+    ) -> Player:
+        return Player(
+            self.link,
+            self._reader,
+            self._spec.limits,
+            isolated=self._backend.isolated,
+            ask_password=ask_password,
+            patience=patience,
+        )
