@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ctypes
 import errno
 import json
@@ -128,18 +127,26 @@ async def _until_told(ours: socket.socket, helper: Child, head: bytes, tree: Che
         feeding.cancel()
         ended.cancel()
         await asyncio.wait({feeding})
-    # A helper that has ended breaks the connection; its exit code says more.
-    with contextlib.suppress(asyncio.CancelledError, ConnectionError):
+    if not feeding.cancelled():
         feeding.result()
 
 
 async def _feed(ours: socket.socket, head: bytes, tree: CheckedTree) -> None:
-    loop = asyncio.get_running_loop()
-    await loop.sock_sendall(ours, head)
+    if not await _sent(ours, head):
+        return
     for piece in tree.pieces:
-        if piece.type == "file":
-            await loop.sock_sendall(ours, await tree.content(piece))
-    await loop.sock_sendall(ours, b"!")
+        if piece.type == "file" and not await _sent(ours, await tree.content(piece)):
+            return
+    await _sent(ours, b"!")
+
+
+async def _sent(ours: socket.socket, data: bytes) -> bool:
+    """Whether the helper still listens; where it has ended, its exit code says more."""
+    try:
+        await asyncio.get_running_loop().sock_sendall(ours, data)
+    except ConnectionError:
+        return False
+    return True
 
 
 def _raise_for(code: int, said: str, target: str) -> None:

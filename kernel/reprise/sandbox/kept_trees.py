@@ -15,11 +15,15 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 from reprise.errors import SandboxError
 from reprise.sandbox.trees import MODIFIED, CheckedTree, Piece
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
 
 #: Folders in the making, with the pid of the maker: what a killed one left is removed.
 _MAKING = ".making-"
@@ -34,34 +38,43 @@ _READABLE = {"file": 0o400, "dir": 0o500}
 async def keep(tree: CheckedTree, mounts: Path) -> Path:
     """The folder of a tree below `mounts`, made if it is not there. Raises SandboxError."""
     kept = mounts / tree.digest
+    if await _on_disk(_is_whole, kept, tree):
+        return kept
+    making = _aside(mounts)
     try:
-        if await asyncio.to_thread(_is_whole, kept, tree):
-            return kept
-        making = await asyncio.to_thread(_begin, mounts)
-        try:
-            for piece in tree.pieces:
-                data = await tree.content(piece) if piece.type == "file" else b""
-                await asyncio.to_thread(_write, making, piece, data)
-            await asyncio.to_thread(_finish, making, kept, tree)
-        finally:
-            await asyncio.to_thread(_remove, making)
-    except OSError as error:
-        raise SandboxError(
-            f"A tree could not be kept in {mounts}: {error.strerror}. Nothing was mounted; make "
-            "room or mend what is said, then mount it again."
-        ) from error
+        await _on_disk(_begin, making)
+        for piece in tree.pieces:
+            data = await tree.content(piece) if piece.type == "file" else b""
+            await _on_disk(_write, making, piece, data)
+        await _on_disk(_finish, making, kept, tree)
+    finally:
+        await _on_disk(_remove, making)
     return kept
 
 
-def _begin(mounts: Path) -> Path:
+async def _on_disk(do: Callable[Given, Found], *given: Given.args, **named: Given.kwargs) -> Found:
+    """Do it in a thread; it has ended when this has, cancelled or not. Raises SandboxError."""
+    doing = asyncio.ensure_future(asyncio.to_thread(do, *given, **named))
+    try:
+        return await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        await asyncio.wait({doing})
+        raise
+    except OSError as error:
+        raise SandboxError(
+            f"A tree to mount could not be kept at {error.filename}: "
+            f"{error.strerror}. Nothing was mounted, and what was there before stays."
+        ) from error
+
+
+def _begin(making: Path) -> None:
+    mounts = making.parent
     mounts.mkdir(mode=0o700, exist_ok=True)
     for left in mounts.glob(f"{_MAKING}*"):
         maker = left.name.removeprefix(_MAKING).partition("-")[0]
         if maker.isdigit() and not Path("/proc", maker).exists():
             _remove(left)
-    making = _aside(mounts)
     making.mkdir(mode=0o700)
-    return making
 
 
 def _aside(mounts: Path) -> Path:

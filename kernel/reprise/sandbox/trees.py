@@ -97,12 +97,12 @@ def check_tree(tree: Tree) -> CheckedTree:
             f"A tree to mount has {len(tree.entries):,} entries; the most is {MAX_ENTRIES:,}. "
             "Pack what belongs together into an archive, or mount parts of it."
         )
-    if sum(len(each.path) + len(each.target or "") for each in tree.entries) > MAX_NAMES:
+    pieces = sorted(map(_piece, tree.entries), key=lambda piece: _bytes(piece.path))
+    if sum(len(each.path) + len(each.target or "") for each in pieces) > MAX_NAMES:
         raise TooLarge(
             f"The names in a tree to mount take more than {amount(MAX_NAMES)} together. Mount "
             "parts of it."
         )
-    pieces = sorted(map(_piece, tree.entries), key=lambda piece: _bytes(piece.path))
     named: list[Json] = [
         [p.path, p.type, p.mode, p.size, p.target if p.type == "link" else p.sha256] for p in pieces
     ]
