@@ -36,6 +36,8 @@ COMMANDS: dict[str, str] = {
     "get": "take a file out of a session's workspace",
     "artifacts": "list the files that were taken out",
     "reset": "start a session's interpreter and workspace afresh, keeping its history",
+    "export": "write a session as one file: a bundle, a notebook or a script",
+    "import": "bring a bundle into the log here, once all of it is proven",
     "kernelspec": "install the kernel; wrap another language's kernel",
     "env": "data mounts and limits of your sandboxes",
 }

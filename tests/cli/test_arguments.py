@@ -51,7 +51,7 @@ def test_each_command_is_told_by_the_top_help() -> None:
 def test_no_module_of_a_command_is_left_out() -> None:
     folder = Path(cli.__file__).parent / "commands"
     offered = {
-        path.stem
+        path.stem.removesuffix("_")
         for path in folder.glob("[!_]*.py")
         if hasattr(import_module(f"reprise.commands.{path.stem}"), "arguments")
     }

@@ -2,12 +2,11 @@
 
 import argparse
 import re
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from reprise.cli import COMMANDS
+from reprise.cli import COMMANDS, command
 
 PAGE = (Path(__file__).parents[2] / "docs" / "commands.md").read_text()
 
@@ -32,7 +31,7 @@ def section(name: str) -> str:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_page_has_every_option_and_no_other(name: str) -> None:
     parser = argparse.ArgumentParser()
-    import_module(f"reprise.commands.{name}").arguments(parser)
+    command(name).arguments(parser)
     real = options(parser)
     text = section(name)
     assert text, f"no section for {name}"
