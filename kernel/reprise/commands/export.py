@@ -19,12 +19,12 @@ from reprise.bundle.signature import SecretKey, make_key, read_secret_key
 from reprise.bundle.source import compressed
 from reprise.bundle.write import Exported, Sign, write_bundle
 from reprise.commands.opened import SHOWN_ID, find_session, opened_log
-from reprise.commands.replaced import replacing
 from reprise.commands.terminal import Terminal
 from reprise.errors import UsageError
 from reprise.log.postgres import Log
 from reprise.log.reader import Reader
 from reprise.quantities import amount
+from reprise.workspace.replaced import replacing
 
 EXAMPLES = """\
   reprise export analysis.ipynb                     writes analysis.reprise
