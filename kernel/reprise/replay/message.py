@@ -44,12 +44,20 @@ _DECODER = json.JSONDecoder(parse_constant=_constant)
 def parse_object(data: bytes, part: str) -> dict[str, Json]:
     """A JSON object from one frame. Raises Malformed."""
     try:
-        value = _DECODER.decode(data.decode("utf-8", "surrogatepass"))
+        value = _DECODER.decode(_text(data))
     except (ValueError, RecursionError) as error:
         raise Malformed(f"the {part} is not JSON: {error}") from None
     if not isinstance(value, dict):
         raise Malformed(f"the {part} is not a JSON object")
     return value
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        # jupyter_client sends undecodable file names as the bytes that they stand for.
+        return data.decode("utf-8", "surrogateescape")
 
 
 @dataclass(frozen=True)
