@@ -14,7 +14,7 @@ from reprise.guest.settings import Settings
 
 #: What runs in the sandbox dies before the guest when the machine runs out of memory, so that
 #: the guest can tell of it (proc(5), oom_score_adj).
-_OOM_SCORE = b"700"
+OOM_SCORE = b"700"
 
 #: Above any descriptor that the guest has.
 _LAST_DESCRIPTOR = 4096
@@ -42,7 +42,7 @@ def leave_guest(settings: Settings, parent: int, kept: Iterable[int] = ()) -> No
         os._exit(127)
     set_dumpable(True)
     with open("/proc/self/oom_score_adj", "wb", buffering=0) as score:
-        score.write(_OOM_SCORE)
+        score.write(OOM_SCORE)
     set_limits(settings)
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGTERM, signal.SIGINT):

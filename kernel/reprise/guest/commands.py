@@ -11,21 +11,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
-import socket
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import zmq
 
 from reprise.guest import keeper
 from reprise.guest.calls import CallError
+from reprise.guest.command import Pipe, Running, ended, listed, ticks_now, wanted_of
 from reprise.guest.files import OWN, Files
 from reprise.guest.language import LanguageKernel
-from reprise.guest.output import MAX_FILE, Output
+from reprise.guest.output import Output
 from reprise.guest.settings import Settings
 from reprise.guest.stream import Stream
 from reprise.guest.tree import strays
@@ -36,6 +35,9 @@ MAX_RUNNING = 64
 
 #: Ended background commands that are still listed; the oldest goes first.
 MAX_ENDED = 256
+
+#: Keepers that wait for another command. Each holds some of the guest's memory.
+MAX_IDLE = 2
 
 #: Seconds from a time limit's SIGTERM to the SIGKILL.
 GRACE = 2.0
@@ -58,8 +60,6 @@ _QUEUE = 1 << 18
 
 _STREAMS = (("stdout", b"o"), ("stderr", b"e"))
 
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}\Z")
-
 #: Kind and words for each step at which a start can fail.
 _STEPS = {
     keeper.AT_FORK: ("os", "no process could be made for {argv[0]!r}"),
@@ -68,64 +68,11 @@ _STEPS = {
 }
 
 
-class Wanted(NamedTuple):
-    """The arguments of `run`, checked."""
-
-    name: str
-    program: keeper.Program
-    timeout_s: float | None
-    output_bytes: int
-    output_lines: int
-    background: bool
-
-
-class Pipe(NamedTuple):
-    """The reading end of a command's stdout or stderr, and where what comes goes."""
-
-    descriptor: int
-    output: Output
-
-
-class _Running:
-    """A command from its start to its end."""
-
-    def __init__(self, wanted: Wanted, call: bytes, pid: int, control: socket.socket) -> None:
-        self.name = wanted.name
-        self.program = wanted.program
-        self.background = wanted.background
-        #: The `run` call, None once it is answered.
-        self.call: bytes | None = call
-        self.keeper = pid
-        self.control: socket.socket | None = control
-        self.pid = 0
-        self.began_us = time.time_ns() // 1000
-        self.began = time.monotonic()
-        self.ticks = int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
-        self.pipes: dict[str, Pipe] = {}
-        self.outputs: dict[str, Output] = {}
-        self.listening: set[int] = set()
-        self.stdin = -1
-        self.rest = memoryview(b"")
-        #: Signals for a program that does not run yet.
-        self.held: list[int] = []
-        #: When something is overdue, and what that means.
-        self.due: float | None = None
-        self.overdue: Callable[[_Running], None] | None = None
-        self.timed_out = False
-        self.status: int | None = None
-        self.duration_us = 0
-        #: Its keeper is gone; until then what it left behind is killed.
-        self.sweep_until: float | None = None
-        #: Bytes read since it ended.
-        self.after_end = 0
-        #: Calls to be answered at its end.
-        self.waiting: list[bytes] = []
-
-
 class Commands:
     """All commands of one sandbox.
 
-    answer, refuse: answer a call with what it asked for, or with a kind and a message.
+    answer_run: answer a `run` call, behind what the command wrote.
+    answer, refuse: answer any call with what it asked for, or with a kind and a message.
     """
 
     def __init__(
@@ -135,6 +82,7 @@ class Commands:
         files: Files,
         stream: Stream,
         poller: zmq.Poller,
+        answer_run: Callable[[bytes, dict[str, Any]], None],
         answer: Callable[[bytes, dict[str, Any]], None],
         refuse: Callable[[bytes, str, str], None],
     ) -> None:
@@ -143,10 +91,13 @@ class Commands:
         self._files = files
         self._stream = stream
         self._poller = poller
+        self._answer_run = answer_run
         self._answer = answer
         self._refuse = refuse
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, Running] = {}
         self._ended: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        #: Keepers without a command.
+        self._idle: list[keeper.Keeper] = []
         self._handlers: dict[int, Callable[[], object]] = {}
 
     # Calls
@@ -156,7 +107,7 @@ class Commands:
 
         Raises CallError, OSError, ValueError and the like when it cannot even be tried.
         """
-        wanted = self._wanted(arguments)
+        wanted = wanted_of(arguments, self._language.env, self._language.cwd)
         if wanted.name in self._running:
             raise CallError("name", f"a command named {wanted.name} is running")
         if len(self._running) >= MAX_RUNNING:
@@ -164,7 +115,7 @@ class Commands:
         stdin = b"".join(data)
         self._ended.pop(wanted.name, None)
         folder = f"{OWN}/commands/{wanted.name}"
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, RecursionError):
             self._files.remove([folder])
         theirs: list[int] = []
         ours: list[int] = []
@@ -175,7 +126,8 @@ class Commands:
                 theirs.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
             _pipe(theirs, ours)
             _pipe(theirs, ours)
-            pid, control = keeper.start(wanted.program, self._settings, theirs)
+            ticks = ticks_now()
+            kept_by = self._give_to_keeper(wanted.program, theirs)
         except OSError:
             for descriptor in ours:
                 os.close(descriptor)
@@ -183,10 +135,10 @@ class Commands:
         finally:
             for descriptor in theirs:
                 os.close(descriptor)
-        run = self._running[wanted.name] = _Running(wanted, call, pid, control)
+        run = self._running[wanted.name] = Running(wanted, call, ticks, kept_by)
         if wanted.timeout_s is not None:
             run.due, run.overdue = run.began + wanted.timeout_s, self._time_out
-        self._watch(control.fileno(), lambda: self._hear(run))
+        self._watch(kept_by.control.fileno(), lambda: self._hear(run))
         if stdin:
             run.stdin, run.rest = ours[0], memoryview(stdin)
             self._feed(run)
@@ -220,7 +172,7 @@ class Commands:
         """Background commands, ended ones first."""
         return [
             *self._ended.values(),
-            *(_listed(run) for run in self._running.values() if run.background),
+            *(listed(run) for run in self._running.values() if run.background),
         ]
 
     # The loop's part
@@ -256,6 +208,7 @@ class Commands:
             if run.sweep_until is not None:
                 self._sweep(run, now)
             if run.status is not None and run.sweep_until is None:
+                self._tell_killed(run)
                 self._drain(run)
             else:
                 for pipe in run.pipes.values():
@@ -263,65 +216,62 @@ class Commands:
 
     def reaped(self, pid: int, status: int) -> None:
         """A child of the guest's has ended: a keeper, or an orphan of one that was killed."""
-        for run in self._running.values():
-            if pid == run.keeper:
+        for idle in [idle for idle in self._idle if idle.pid == pid]:
+            self._idle.remove(idle)
+            idle.control.close()
+        for run in list(self._running.values()):
+            if run.keeper is not None and pid == run.keeper.pid:
                 self._hear(run)
-                if run.control is not None:
+                if run.keeper is not None:
                     self._lose(run)
             elif pid == run.pid and run.sweep_until is not None:
                 run.status = status
 
     def stopped(self, pid: int) -> None:
         """A child of the guest's was stopped; a keeper must not be."""
-        if any(pid == run.keeper for run in self._running.values()):
+        if pid in self._keepers():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
 
     def all_killed(self) -> None:
         """Every process below the guest has been ended: tell what that means for commands."""
+        while self._idle:
+            self._idle.pop().control.close()
         for run in list(self._running.values()):
             self._hear(run)
+            if run.name not in self._running:
+                continue  # it had not even begun
             if run.status is None:
                 run.status = signal.SIGKILL
                 run.duration_us = _since(run.began)
             self._part_from_keeper(run)
             run.sweep_until = None
+            self._tell_killed(run)
             self._drain(run, force=True)
 
     # Start
 
-    def _wanted(self, arguments: dict[str, Any]) -> Wanted:
-        name = arguments["name"]
-        if not isinstance(name, str) or not _NAME.match(name):
-            raise ValueError(f"{name!r} is no name for a command")
-        env = dict(self._language.env)
-        for key, value in (arguments.get("env") or {}).items():
-            if not key or "=" in key or "\0" in key or "\0" in value:
-                raise ValueError(f"{key!r} cannot be a variable's name, or its value")
-            env[key] = value
-        argv, shell = arguments.get("argv"), arguments.get("shell")
-        if (argv is None) == (shell is None):
-            raise ValueError("a command has either argv or shell")
-        if argv is None:
-            argv = [_find_shell(self._language.env), "-c", shell]
-        if not argv or not all(isinstance(word, str) and "\0" not in word for word in argv):
-            raise ValueError("argv must be words without NUL, and at least one")
-        cwd = os.path.join(self._language.cwd, arguments.get("cwd") or "")
-        if "\0" in cwd:
-            raise ValueError("cwd holds a NUL")
-        timeout = arguments.get("timeout_s")
-        if timeout is not None and not 0 <= float(timeout) < 1 << 31:
-            raise ValueError(f"a time limit of {timeout} s")
-        bounds = int(arguments["output_bytes"]), int(arguments["output_lines"])
-        if not (0 <= bounds[0] <= MAX_FILE and bounds[1] >= 0):
-            raise ValueError(f"output bounds of {bounds[0]} bytes and {bounds[1]} lines")
-        return Wanted(
-            name,
-            keeper.Program(argv, env, cwd),
-            None if timeout is None else float(timeout),
-            *bounds,
-            bool(arguments.get("background")),
-        )
+    def _give_to_keeper(self, program: keeper.Program, streams: list[int]) -> keeper.Keeper:
+        """Have a free keeper run it, or a new one. Raises OSError."""
+        while self._idle:
+            free = self._idle.pop()
+            try:
+                free.run(program, streams)
+            except OSError:
+                free.control.close()  # killed a moment ago: `reaped` will hear of it
+            else:
+                return free
+        fresh = keeper.Keeper.start(self._settings)
+        try:
+            fresh.run(program, streams)
+        except OSError:
+            fresh.control.close()
+            raise
+        return fresh
+
+    def _keepers(self) -> list[int]:
+        running = (run.keeper for run in self._running.values())
+        return [each.pid for each in (*running, *self._idle) if each is not None]
 
     def _sender(self, call: bytes, letter: bytes) -> Callable[[bytes], None]:
         return lambda data: self._stream.send(Channel.COMMAND, [call, letter, data])
@@ -338,7 +288,7 @@ class Commands:
 
     # Its streams
 
-    def _feed(self, run: _Running) -> None:
+    def _feed(self, run: Running) -> None:
         """Write to its stdin what the pipe takes."""
         try:
             while run.rest:
@@ -351,7 +301,7 @@ class Commands:
             run.rest = memoryview(b"")  # it closed its stdin: it wants no more
         self._stop_feeding(run)
 
-    def _stop_feeding(self, run: _Running) -> None:
+    def _stop_feeding(self, run: Running) -> None:
         if run.stdin >= 0:
             self._unwatch(run.stdin)
             os.close(run.stdin)
@@ -361,7 +311,7 @@ class Commands:
     def _flows(self) -> bool:
         return self._stream.queued(Channel.COMMAND) < _QUEUE
 
-    def _listen(self, run: _Running, pipe: Pipe, wanted: bool) -> None:
+    def _listen(self, run: Running, pipe: Pipe, wanted: bool) -> None:
         """Read a pipe when something comes, or leave it: then the command waits."""
         listening = pipe.descriptor in self._handlers
         if wanted and not listening:
@@ -369,7 +319,7 @@ class Commands:
         elif listening and not wanted:
             self._unwatch(pipe.descriptor)
 
-    def _read(self, run: _Running, pipe: Pipe) -> int:
+    def _read(self, run: Running, pipe: Pipe) -> int:
         """Take one piece from a pipe, and close it at its end: bytes read, -1 if none is there."""
         try:
             data = os.read(pipe.descriptor, _CHUNK)
@@ -381,12 +331,12 @@ class Commands:
             self._close_pipe(run, pipe)
         return len(data)
 
-    def _close_pipe(self, run: _Running, pipe: Pipe) -> None:
+    def _close_pipe(self, run: Running, pipe: Pipe) -> None:
         self._unwatch(pipe.descriptor)
         os.close(pipe.descriptor)
         run.pipes = {name: kept for name, kept in run.pipes.items() if kept is not pipe}
 
-    def _drain(self, run: _Running, *, force: bool = False) -> None:
+    def _drain(self, run: Running, *, force: bool = False) -> None:
         """It has ended: take what is left in its pipes, as far as the host takes it, and tell."""
         for pipe in list(run.pipes.values()):
             self._listen(run, pipe, wanted=False)
@@ -401,35 +351,37 @@ class Commands:
 
     # Its end
 
-    def _tell_keeper(self, run: _Running, number: int) -> None:
-        if run.control is None:
-            return
-        if not run.pid and number != signal.SIGKILL:
-            run.held.append(number)
-            return
-        # It may have been stopped by its command; it is our child, so the id is still its own.
-        with contextlib.suppress(OSError):
-            os.kill(run.keeper, signal.SIGCONT)
-            run.control.send(bytes([number]))
+    def _tell_keeper(self, run: Running, number: int) -> None:
+        if run.keeper is not None:
+            with contextlib.suppress(OSError):
+                run.keeper.signal(number)
 
-    def _kill(self, run: _Running) -> None:
+    def _kill(self, run: Running) -> None:
         self._tell_keeper(run, signal.SIGKILL)
         run.due, run.overdue = time.monotonic() + _KEEPER_PATIENCE, self._give_up_keeper
 
-    def _time_out(self, run: _Running) -> None:
+    def _time_out(self, run: Running) -> None:
         run.timed_out = True
         self._tell_keeper(run, signal.SIGTERM)
         run.due, run.overdue = time.monotonic() + GRACE, self._kill
 
-    def _give_up_keeper(self, run: _Running) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(run.keeper, signal.SIGKILL)
+    def _give_up_keeper(self, run: Running) -> None:
+        """Its keeper does not do what it is told; `reaped` hears of its end."""
+        if run.keeper is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(run.keeper.pid, signal.SIGKILL)
 
-    def _hear(self, run: _Running) -> None:
+    def _tell_killed(self, run: Running) -> None:
+        """Nothing of it is left; whoever wanted that need not wait for its output."""
+        for call in run.waiting:
+            self._answer(call, {})
+        run.waiting.clear()
+
+    def _hear(self, run: Running) -> None:
         """Read what its keeper says."""
-        while run.control is not None:
+        while run.keeper is not None:
             try:
-                said = run.control.recv(64)
+                said = run.keeper.control.recv(64)
             except BlockingIOError:
                 return
             except OSError:
@@ -439,22 +391,20 @@ class Commands:
                     run.pid = keeper.STARTED.unpack(said)[1]
                     self._started(run)
                 case b"F":
+                    self._part_from_keeper(run, free=True)
                     self._failed(run, *keeper.FAILED.unpack(said)[1:])
                 case b"E":
                     _, run.status, run.duration_us = keeper.ENDED.unpack(said)
-                    self._part_from_keeper(run)
+                    self._part_from_keeper(run, free=True)
                 case _:
                     self._lose(run)
 
-    def _started(self, run: _Running) -> None:
+    def _started(self, run: Running) -> None:
         if run.background and run.call is not None:
             self._answer(run.call, {})
             run.call = None
-        for number in run.held:
-            self._tell_keeper(run, number)
-        run.held.clear()
 
-    def _failed(self, run: _Running, number: int, step: int) -> None:
+    def _failed(self, run: Running, number: int, step: int) -> None:
         """It could not be started."""
         kind, what = _STEPS[step]
         if run.call is not None:
@@ -465,27 +415,31 @@ class Commands:
         for output in run.outputs.values():
             output.end()
 
-    def _part_from_keeper(self, run: _Running) -> None:
+    def _part_from_keeper(self, run: Running, *, free: bool = False) -> None:
+        """free: it has nothing below it and may have another command."""
         self._stop_feeding(run)
         run.due = run.overdue = None
-        if run.control is not None:
-            self._unwatch(run.control.fileno())
-            run.control.close()
-            run.control = None
+        if run.keeper is None:
+            return
+        self._unwatch(run.keeper.control.fileno())
+        if free and len(self._idle) < MAX_IDLE:
+            self._idle.append(run.keeper)
+        else:
+            run.keeper.control.close()  # then it ends
+        run.keeper = None
 
-    def _lose(self, run: _Running) -> None:
+    def _lose(self, run: Running) -> None:
         """Its keeper is gone without a word: the command has killed it."""
         self._part_from_keeper(run)
         run.sweep_until = time.monotonic() + _SWEEP_PATIENCE
 
-    def _sweep(self, run: _Running, now: float) -> None:
+    def _sweep(self, run: Running, now: float) -> None:
         """End what a command whose keeper it killed left behind.
 
         Such orphans come to the guest. Which of its descendants they are is told by what they
         are not: the language kernel's, or another command's, or older than the command.
         """
-        others = [other.keeper for other in self._running.values() if other.control is not None]
-        found = strays(self._settings.isolated, others, self._language.pid, run.ticks)
+        found = strays(self._settings.isolated, self._keepers(), self._language.pid, run.ticks)
         if found and run.sweep_until is not None and now < run.sweep_until:
             for number in (signal.SIGSTOP, signal.SIGKILL):
                 for pid in found:
@@ -494,11 +448,10 @@ class Commands:
             return
         run.sweep_until = None
         if run.status is None:
-            # What its keeper's death does to it, unless it saw to that too.
             run.status = signal.SIGKILL
         run.duration_us = _since(run.began)
 
-    def _finish(self, run: _Running) -> None:
+    def _finish(self, run: Running) -> None:
         status = run.status or 0
         self._forget(run)
         ends = {name: output.end() for name, output in run.outputs.items()}
@@ -507,20 +460,18 @@ class Commands:
                 self._refuse(run.call, "ended", "it was ended before it had begun")
             else:
                 answer = {
-                    **_ended(status),
+                    **ended(status),
                     "timed_out": run.timed_out,
                     "duration_us": run.duration_us,
                     **ends,
                 }
-                self._answer(run.call, answer)
+                self._answer_run(run.call, answer)
         if run.background:
-            self._ended[run.name] = _listed(run)
+            self._ended[run.name] = listed(run)
             while len(self._ended) > MAX_ENDED:
                 self._ended.popitem(last=False)
-        for call in run.waiting:
-            self._answer(call, {})
 
-    def _forget(self, run: _Running) -> None:
+    def _forget(self, run: Running) -> None:
         for pipe in list(run.pipes.values()):
             self._close_pipe(run, pipe)
         self._part_from_keeper(run)
@@ -535,32 +486,5 @@ def _pipe(theirs: list[int], ours: list[int], *, write: bool = False) -> None:
     os.set_blocking(ours[-1], False)
 
 
-def _find_shell(env: dict[str, str]) -> str:
-    """bash, or sh where there is none."""
-    for folder in env.get("PATH", os.defpath).split(":"):
-        if folder.startswith("/") and os.access(f"{folder}/bash", os.X_OK):
-            return f"{folder}/bash"
-    return "/bin/sh"
-
-
 def _since(began: float) -> int:
     return int((time.monotonic() - began) * 1e6)
-
-
-def _ended(status: int) -> dict[str, Any]:
-    killed = os.WIFSIGNALED(status)
-    return {
-        "exit_code": None if killed else os.waitstatus_to_exitcode(status),
-        "signal": os.WTERMSIG(status) if killed else None,
-    }
-
-
-def _listed(run: _Running) -> dict[str, Any]:
-    running = run.status is None
-    return {
-        "name": run.name,
-        "pid": run.pid,
-        "running": running,
-        "started_us": run.began_us,
-        **({"exit_code": None, "signal": None} if running else _ended(run.status or 0)),
-    }

@@ -1,16 +1,20 @@
 """A command's keeper: a process that starts it, signals it, and ends its whole tree with it.
 
-One keeper for each command, forked from the guest (not a program of its own: that would take
-longer than most commands). It is the subreaper of the command's tree, so whatever leaves its
-parent, session or process group stays below it, and it alone signals the command: nobody else
-can know that a process id still means the same process.
+A keeper has one command at a time. It is the subreaper of the command's tree, so whatever
+leaves its parent, session or process group stays below it, and it alone signals the command:
+nobody else can know that a process id still means the same process.
 
-Guest and keeper speak over a socket that keeps messages apart:
+Keepers are forked from the guest, since a program of its own takes longer to start than most
+commands run, and used again, since a fork of the guest's memory is the dearest part of a
+command. Between two commands nothing is below a keeper; it knows that for sure (`_end_tree`).
 
-    guest → keeper   one byte: a signal for the command's process group; SIGKILL: for its tree
-    keeper → guest   STARTED  u32 pid             the program runs
-                     FAILED   u32 errno, u8 step  it does not; the keeper ends
-                     ENDED    i32 wait status, u64 µs  nothing of it is left; the keeper ends
+They speak over a socket that keeps messages apart:
+
+    guest → keeper   b"R", with the descriptors of an order and of stdin, stdout and stderr: run
+                     b"K", u8: a signal for the command's process group; SIGKILL: for its tree
+    keeper → guest   STARTED  u32 pid                  the program runs
+                     FAILED   u32 errno, u8 step       it does not
+                     ENDED    i32 wait status, u64 µs  nothing of it is left
 """
 
 # pathlib is not loaded in here: the language kernel waits for us.
@@ -18,16 +22,19 @@ Guest and keeper speak over a socket that keeps messages apart:
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
+import json
 import os
 import select
 import signal
 import socket
 import struct
 import time
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, NoReturn
 
-from reprise.guest.child import close_all_but, leave_guest
+from reprise.guest.child import OOM_SCORE, close_all_but, set_limits
 from reprise.guest.prctl import set_child_subreaper, set_name, set_parent_death_signal
 from reprise.guest.settings import Settings
 from reprise.guest.tree import descendants
@@ -48,6 +55,9 @@ _GENTLE_ROUNDS = 4
 #: Looks for processes that were not stopped yet, before what was found is killed.
 _STOP_ROUNDS = 20
 
+#: Ignored by the guest or by Python, hence by a program that does not ask for them.
+_IGNORED = (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGCHLD)
+
 
 class Program(NamedTuple):
     """What to run; argv[0] is looked up in PATH of `env`, or relative to `cwd`."""
@@ -57,138 +67,163 @@ class Program(NamedTuple):
     cwd: str
 
 
-def start(program: Program, settings: Settings, streams: list[int]) -> tuple[int, socket.socket]:
-    """Fork a keeper: its pid, and our end of the socket to it. Raises OSError.
+class Keeper(NamedTuple):
+    """A keeper as the guest has it. All raise OSError when the keeper is gone."""
 
-    streams: what is to be the command's stdin, stdout and stderr; the caller closes its copies.
-    """
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.setblocking(False)
-    guest = os.getpid()
-    try:
-        pid = os.fork()
-    except OSError:
-        ours.close()
-        theirs.close()
-        raise
-    if pid == 0:
+    pid: int
+    control: socket.socket
+
+    @classmethod
+    def start(cls, settings: Settings) -> Keeper:
+        """Fork one. Raises OSError."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        guest = os.getpid()
         try:
-            _keep(program, settings, streams, theirs, guest)
+            pid = os.fork()
+        except OSError:
+            ours.close()
+            theirs.close()
+            raise
+        if pid == 0:
+            try:
+                _serve(theirs, settings, guest)
+            finally:
+                os._exit(1)
+        theirs.close()
+        return cls(pid, ours)
+
+    def run(self, program: Program, streams: Sequence[int]) -> None:
+        """Start a program with these as its stdin, stdout and stderr; the caller closes them."""
+        # In a file of its own: arguments and variables may be longer than a message.
+        order = os.memfd_create("reprise-order")
+        try:
+            with os.fdopen(os.dup(order), "wb") as file:
+                file.write(json.dumps(program).encode())
+            socket.send_fds(self.control, [b"R"], [order, *streams])
         finally:
-            os._exit(1)
-    theirs.close()
-    return pid, ours
+            os.close(order)
+
+    def signal(self, number: int) -> None:
+        # It may have been stopped by its command; it is our child, so its id is still its own.
+        os.kill(self.pid, signal.SIGCONT)
+        self.control.send(bytes((ord("K"), number)))
 
 
-def _keep(
-    program: Program, settings: Settings, streams: list[int], control: socket.socket, guest: int
-) -> NoReturn:
+def _serve(control: socket.socket, settings: Settings, guest: int) -> NoReturn:
+    """In the fork: run one command after the other."""
     # A finalizer of some object of the guest's would close a descriptor that is ours by now.
     gc.disable()
     signal.set_wakeup_fd(-1)
-    # Whatever the command sends to everybody: only SIGKILL and SIGSTOP reach its keeper.
+    # Whatever a command sends to everybody: only SIGKILL and SIGSTOP reach its keeper.
     signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
-    close_all_but([*streams, control.fileno()])
+    close_all_but([control.fileno()])
     os.setsid()
     set_parent_death_signal(signal.SIGKILL)
     if os.getppid() != guest:
         os._exit(1)
     set_child_subreaper()
     set_name(b"reprise-keeper")
+    set_limits(settings)
     woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
-    said, say = os.pipe2(os.O_CLOEXEC)
-    begun = time.monotonic_ns()
-    me = os.getpid()
-    try:
-        pid = os.fork()
-    except OSError as error:
-        control.send(FAILED.pack(b"F", error.errno or 0, AT_FORK))
-        os._exit(0)
-    if pid == 0:
-        _become(program, settings, streams, say, me)
-    os.close(say)
-    for descriptor in streams:
-        os.close(descriptor)
-    status, ended = _watch(pid, control, said, woken)
-    control.send(ENDED.pack(b"E", status, (ended - begun) // 1000))
-    os._exit(0)
+    while True:
+        said, descriptors, _flags, _from = socket.recv_fds(control, 16, 4, socket.MSG_CMSG_CLOEXEC)
+        if not said:
+            os._exit(0)
+        if said == b"R":
+            control.send(_run(control, woken, descriptors[0], descriptors[1:]))
+        # Anything else is a signal for a command that has ended.
 
 
-def _become(
-    program: Program, settings: Settings, streams: list[int], say: int, keeper: int
-) -> NoReturn:
-    """Be the command, or say why not."""
+def _run(control: socket.socket, woken: int, order: int, streams: list[int]) -> bytes:
+    """Run one command to its end; what is to be said of that."""
     step = AT_FORK
+    begun = time.monotonic_ns()
     try:
-        for number, descriptor in enumerate(streams):
-            os.dup2(descriptor, number)
-        leave_guest(settings, keeper, [say])
+        os.lseek(order, 0, os.SEEK_SET)
+        with os.fdopen(order, "rb") as file:
+            program = Program(*json.load(file))
         step = AT_FOLDER
         os.chdir(program.cwd)
         step = AT_PROGRAM
-        os.execvpe(program.argv[0], program.argv, program.env)  # noqa: S606
-    except OSError as error:
-        os.write(say, FAILED.pack(b"F", error.errno or 0, step))
-    except BaseException:  # noqa: BLE001  nothing may return from the child
-        os.write(say, FAILED.pack(b"F", 0, step))
+        pid = _spawn(program, streams)
+    except (OSError, ValueError) as error:
+        number = error.errno or 0 if isinstance(error, OSError) else errno.EINVAL
+        # EAGAIN and ENOMEM: the program may be fine, there is no process to be had.
+        step = AT_FORK if number in (errno.EAGAIN, errno.ENOMEM) else step
+        return FAILED.pack(b"F", number, step)
     finally:
-        os._exit(127)
+        for descriptor in streams:
+            os.close(descriptor)
+        os.chdir("/")
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "wb", 0) as score:
+        score.write(OOM_SCORE)
+    control.send(STARTED.pack(b"S", pid))
+    status = _watch(pid, control, woken)
+    ended = time.monotonic_ns()
+    _end_tree(pid)
+    return ENDED.pack(b"E", status, (ended - begun) // 1000)
 
 
-def _watch(pid: int, control: socket.socket, said: int, woken: int) -> tuple[int, int]:
-    """Until nothing is left: the command's wait status, and when it ended in nanoseconds."""
+def _spawn(program: Program, streams: Sequence[int]) -> int:
+    """Start it in a session of its own: its pid. Raises OSError.
+
+    posix_spawn: unlike a fork it does not copy our memory. Being a program of its own is also
+    what makes it visible to others (`prctl.set_dumpable`), not earlier.
+    """
+    actions = [(os.POSIX_SPAWN_DUP2, stream, number) for number, stream in enumerate(streams)]
+    name = program.argv[0]
+    folders = [""] if "/" in name else program.env.get("PATH", os.defpath).split(":")
+    # As execvp(3): what is no program is passed over, what may not be run is told of.
+    failed: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+    for folder in folders:
+        try:
+            return os.posix_spawn(
+                os.path.join(folder, name) if folder else name,
+                program.argv,
+                program.env,
+                file_actions=actions,
+                setsid=True,
+                setsigmask=(),
+                setsigdef=_IGNORED,
+            )
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except PermissionError as error:
+            failed = error
+    raise failed
+
+
+def _watch(pid: int, control: socket.socket, woken: int) -> int:
+    """Until the command itself has ended: its wait status."""
     poller = select.poll()
-    for descriptor in (said, control.fileno(), woken):
+    for descriptor in (control.fileno(), woken):
         poller.register(descriptor, select.POLLIN)
-    told = False
-    status: int | None = None
-    while status is None:
+    while True:
         ready = [descriptor for descriptor, _event in poller.poll()]
-        if said in ready:
-            poller.unregister(said)
-            _tell_start(pid, control, said)
-            told = True
         if control.fileno() in ready:
-            order = control.recv(1)
-            if not order or order[0] == signal.SIGKILL:
-                status = _end_tree(pid)
-                break
+            said = control.recv(16)
+            if not said or said[1] == signal.SIGKILL:
+                return _end_tree(pid)
             with contextlib.suppress(OSError):
-                os.killpg(pid, order[0])
+                os.killpg(pid, said[1])
         if woken in ready:
             with contextlib.suppress(BlockingIOError):
                 while os.read(woken, 512):
                     pass
             status = _reap(pid)
-    ended = time.monotonic_ns()
-    if not told:
-        _tell_start(pid, control, said)
-    _end_tree(pid)
-    return status, ended
-
-
-def _tell_start(pid: int, control: socket.socket, said: int) -> None:
-    """Tell the guest whether the program runs; ends here when it does not."""
-    failed = os.read(said, FAILED.size)
-    os.close(said)
-    if failed:
-        control.send(failed)
-        os._exit(0)
-    control.send(STARTED.pack(b"S", pid))
+            if status is not None:
+                return status
 
 
 def _reap(pid: int) -> int | None:
-    """Reap what has ended; the command's wait status if it was among it. Raises
-    ChildProcessError when there is no child."""
-    status = None
+    """Reap what has ended, up to the command itself: its wait status if it was among it."""
     while (found := os.waitpid(-1, os.WNOHANG))[0]:
         if found[0] == pid:
-            status = found[1]
-            # The rest is for `_end_tree`, which knows by its absence that all is over.
-            break
-    return status
+            return found[1]
+    return None
 
 
 def _end_tree(pid: int) -> int:
@@ -206,14 +241,15 @@ def _end_tree(pid: int) -> int:
                 if found[0] == pid:
                     status = found[1]
         except ChildProcessError:
-            break
+            return status
         if rounds < _GENTLE_ROUNDS:
             _signal(_children(), signal.SIGKILL)
         else:
             _end_all_at_once()
         rounds += 1
         time.sleep(0.0005 * rounds)
-    return status
+    # Not to be used again with something below us.
+    os._exit(1)
 
 
 def _end_all_at_once() -> None:
@@ -228,7 +264,7 @@ def _end_all_at_once() -> None:
     _signal(stopped, signal.SIGKILL)
 
 
-def _signal(pids: set[int] | list[int], number: int) -> None:
+def _signal(pids: Iterable[int], number: int) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)

@@ -93,7 +93,8 @@ class Service:
             self._files,
             stream,
             self._poller,
-            self._answer_command,
+            self._answer_run,
+            self._answer,
             self._refuse,
         )
         self._relay = self._connect()
@@ -373,7 +374,7 @@ class Service:
         body = json.dumps({"ok": True, **answer}).encode()
         self._stream.send(Channel.ANSWER, [call, body, *data])
 
-    def _answer_command(self, call: bytes, answer: dict[str, Any]) -> None:
+    def _answer_run(self, call: bytes, answer: dict[str, Any]) -> None:
         """Not before all that the command wrote has gone to the host."""
         body = json.dumps({"ok": True, **answer}).encode()
         self._stream.send(Channel.ANSWER, [call, body], behind=Channel.COMMAND)

@@ -49,7 +49,7 @@ def strays(isolated: bool, trees: Iterable[int], language: int, since: int) -> l
     me = os.getpid()
     rows = table()
     ours = set(rows) - {1, me} if isolated else _below({me}, rows)
-    roots = {*trees, language}
+    roots = {pid for pid in (*trees, language) if pid}
     known = roots | _below(roots, rows)
     return sorted(
         pid
