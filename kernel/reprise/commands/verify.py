@@ -1,57 +1,109 @@
-"""`reprise verify`: replays a session in a fresh sandbox and says step by step what came out."""
+"""`reprise verify`: replays a session in a fresh sandbox and says what came out otherwise."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import getpass
+import io
 import uuid
 from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
-from reprise.commands.opened import add_session, find_session, first_line, opened_log
-from reprise.commands.terminal import Colour, Terminal
-from reprise.commands.workspaces import fresh_sandbox
-from reprise.log.postgres import Log
-from reprise.replay.verify import Report, StepReport, Verdict, verify
+from reprise.commands.opened import add_session, find_session, opened_log
+from reprise.commands.terminal import Terminal
+from reprise.commands.told import counts, tell_states, tell_step
+from reprise.commands.workspaces import RunningWorkspace, fresh_sandbox, running_kernel
+from reprise.errors import RepriseError, UnavailableError, UsageError
+from reprise.jupyter.kernelspec import language_kernel
+from reprise.jupyter.visitor import KernelWorkspace
+from reprise.log.postgres import Log, now_us
+from reprise.log.store import LogReader, SessionInfo, StateRecord
+from reprise.replay.known import Known, of_record
+from reprise.replay.report import Report, StepReport
+from reprise.replay.state_report import READ_BYTES
+from reprise.replay.verify import EVERYTHING, Replays, Scope, verify
+from reprise.report.page import page
+from reprise.sandbox.environment import difference, environment_spec
+from reprise.sandbox.named import load
+from reprise.workspace.manifest import Entry
+from reprise.workspace.replaced import replacing
+
+__all__ = ["counts", "verified"]
 
 EXAMPLES = """\
   reprise verify 3f2a
-  reprise verify analysis.ipynb --verbose      also the steps that came out the same
+  reprise verify analysis.ipynb --verbose         also the steps that came out the same
+  reprise verify 3f2a --from 40                   what lies before step 40 is only brought back
+  reprise verify 3f2a --twice --html report.html  also what differs from run to run; as a page
   reprise verify 3f2a --json | jq '.steps[] | select(.verdict == "different")'
 """
-
-_COLOURS: dict[Verdict, Colour] = {
-    "same": "green",
-    "volatile": "dim",
-    "different": "red",
-    "could not run": "red",
-    "skipped": "yellow",
-}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_session(parser)
+    parser.add_argument(
+        "--from",
+        dest="start",
+        type=int,
+        default=0,
+        metavar="N",
+        help="compare from step N on; what lies before is only brought back",
+    )
+    parser.add_argument("--to", type=int, metavar="N", help="compare up to step N")
+    often = parser.add_mutually_exclusive_group()
+    often.add_argument(
+        "--twice",
+        dest="replays",
+        action="store_const",
+        const="twice",
+        help="replay twice and compare the two: finds what differs though no output shows it",
+    )
+    often.add_argument(
+        "--once",
+        dest="replays",
+        action="store_const",
+        const="once",
+        help="replay once (by default a second time if nothing is known of files and variables)",
+    )
+    parser.set_defaults(replays="as needed")
     parser.add_argument("--verbose", action="store_true", help="show steps that are the same too")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write the report as a page too")
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
 def run(args: argparse.Namespace, terminal: Terminal) -> int:
-    report = asyncio.run(_run(args, terminal))
+    if args.html is not None and not args.html.absolute().parent.is_dir():
+        raise UsageError(f"There is no folder {args.html.parent} to write {args.html.name} into.")
+    if args.start < 0 or (args.to is not None and args.to < args.start):
+        raise UsageError("--from and --to name steps, the first not after the last.")
+    report, info = asyncio.run(_run(args, terminal))
+    if args.html is not None:
+        with replacing(args.html) as file:
+            file.write(page(report, notebook=info.notebook, kernel=info.kernel).encode())
     if args.json:
         terminal.json(report.to_json())
     else:
+        tell_states(report, terminal)
         terminal.line(f"{len(report.steps)} steps in {report.took_s:.1f} s: {counts(report)}")
+        terminal.line(terminal.paint(report.sentence, "green" if report.ok else "red"))
+        if args.html is not None:
+            terminal.line(f"The page is {args.html}")
     return 0 if report.ok else 1
 
 
-async def _run(args: argparse.Namespace, terminal: Terminal) -> Report:
+async def _run(args: argparse.Namespace, terminal: Terminal) -> tuple[Report, SessionInfo]:
     def told(step: StepReport) -> None:
         if not args.json and (args.verbose or step.verdict != "same"):
-            _tell(step, terminal)
+            tell_step(step, terminal)
 
+    scope = Scope(args.start, None if args.to is None else args.to + 1)
     async with opened_log(terminal) as log:
-        return await verified(log, await find_session(log, args.session), terminal, told)
+        session = await find_session(log, args.session)
+        report = await verified(log, session, terminal, told, scope=scope, replays=args.replays)
+        return report, await (await log.reader(session)).info()
 
 
 async def verified(
@@ -60,6 +112,9 @@ async def verified(
     terminal: Terminal,
     told: Callable[[StepReport], None] | None = None,
     folder: Path | None = None,
+    *,
+    scope: Scope = EVERYTHING,
+    replays: Replays = "once",
 ) -> Report:
     """Verify a session, its progress on the live line, each step `told` as it is done.
 
@@ -67,49 +122,67 @@ async def verified(
     """
     reader = await log.reader(session)
     info = await reader.info()
-    done = 0
-
-    def on_step(step: StepReport) -> None:
-        nonlocal done
-        done += 1
-        if told is not None:
-            told(step)
-        terminal.status(f"{done} of {info.steps} steps")
 
     async def password(prompt: str) -> str | None:
         return await asyncio.to_thread(getpass.getpass, f"{prompt} (never stored) ")
 
-    with fresh_sandbox(info, folder) as (backend, spec):
+    with ExitStack() as stack:
+        backend, spec = stack.enter_context(fresh_sandbox(info, folder))
+        # Without isolation a sandbox works in a copy of the folder, and each needs its own.
+        again = spec
+        if not backend.isolated and replays != "once":
+            _, again = stack.enter_context(fresh_sandbox(info, folder))
+        live, unasked = await _live(reader, info, stack)
+        if unasked:
+            terminal.warn(unasked)
         terminal.status("starting a fresh sandbox …")
         report = await verify(
             reader,
             backend,
             spec,
-            on_step=on_step,
+            scope=scope,
+            live=live,
+            replays=replays,
+            again=again,
+            outside=await _outside(reader, info),
+            on_step=told,
+            on_progress=lambda text: terminal.status(f"{text} of {info.steps}"),
             ask_password=password if terminal.err.isatty() else None,
         )
     terminal.status("")
     return report
 
 
-def counts(report: Report) -> str:
-    """How many steps came out how, in one line."""
-    verdicts: tuple[Verdict, ...] = ("same", "volatile", "different", "could not run", "skipped")
-    found = [f"{count} {verdict}" for verdict in verdicts if (count := report.count(verdict))]
-    return ", ".join(found) or "no steps"
+async def _live(reader: LogReader, info: SessionInfo, stack: ExitStack) -> tuple[Known | None, str]:
+    """The state of the session's running kernel, or why it cannot be had."""
+    connection = running_kernel(info)
+    if connection is None:
+        return None, ""
+    kernel = stack.enter_context(KernelWorkspace(connection))
+    try:
+        told, _ = await asyncio.to_thread(kernel.ask, op="state")
+        record = StateRecord(int(told["seq"]), now_us(), told["files"], told["variables"])
+        known = await of_record(reader, record, "running kernel")
+    except (UnavailableError, KeyError, TypeError, ValueError) as error:
+        return None, f"The running kernel did not tell its state ({error}); it is not compared."
+    workspace = RunningWorkspace(kernel)
+
+    async def read(entry: Entry) -> bytes | None:
+        sink = io.BytesIO()
+        try:
+            await workspace.fetch(entry.path, sink, READ_BYTES)
+        except RepriseError:
+            return None
+        return sink.getvalue()
+
+    return replace(known, read=read), ""
 
 
-def _tell(step: StepReport, terminal: Terminal) -> None:
-    verdict = terminal.paint(f"{step.verdict:13}", _COLOURS[step.verdict])
-    terminal.line(f"{step.seq:>6}  {step.kind:7}  {verdict}  {first_line(step.source)}")
-    if step.reason:
-        terminal.line(f"{'':>6}  {step.reason}")
-    if step.comparison is None:
-        return
-    for difference in step.comparison.differences:
-        terminal.line(f"{'':>6}  {difference.where}: {difference.kind}")
-        shown = (
-            difference.diff or f"recorded: {difference.recorded}\nreplayed: {difference.replayed}"
-        )
-        for line in shown.splitlines():
-            terminal.line(f"{'':>6}    {line}")
+async def _outside(reader: LogReader, info: SessionInfo) -> list[str]:
+    """How today's environment differs from the one the session last ran in."""
+    if info.environment is None:
+        return []
+    now = await asyncio.to_thread(environment_spec, load(), language_kernel(info.kernel))
+    if now.digest == info.environment:
+        return []
+    return difference(await reader.environment(info.environment), now.to_json())
