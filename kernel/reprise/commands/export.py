@@ -52,12 +52,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="where the bundle goes (default: NOTEBOOK.reprise, in the current folder; - for stdout)",
+        help="where the bundle goes (default: NOTEBOOK.reprise in this folder; - for stdout)",
     )
     parser.add_argument("--force", action="store_true", help="replace a file that is there")
     parser.add_argument("--compress", action="store_true", help="zstd around the bundle")
     parser.add_argument(
-        "--notices", action="store_true", help="with notices, which may name folders of this machine"
+        "--notices", action="store_true", help="with notices, which may name folders here"
     )
     parser.add_argument("--artifacts", action="store_true", help="with the artifacts")
     parser.add_argument(

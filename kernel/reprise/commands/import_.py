@@ -21,7 +21,7 @@ EXAMPLES = """\
   reprise import analysis.reprise
   ssh host reprise export 3f2a -o - | reprise import -
   reprise import analysis.reprise --check                  prove it, import nothing
-  reprise import analysis.reprise --require-signer RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3
+  reprise import analysis.reprise --require-signer ada.pub
   reprise import analysis.reprise --as-new                 beside the session that it came from
 """
 
