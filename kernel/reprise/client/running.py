@@ -36,27 +36,35 @@ class ShownOnce:
             self._show(left)
 
     def _unseen(self, output: Output) -> Output | None:
+        """What of it was not passed on before; None when nothing is left."""
         while self._skip:
             seen = self._skip[0]
             if output.stream is None or seen.stream != output.stream:
-                if output.type == seen.type and output.stream is None:
+                if output == seen:
                     self._skip.popleft()
                     return None
-                # The record goes on otherwise than what was shown: it is shown from here.
-                self._skip.clear()
-                break
-            text, done = output.text, seen.text
-            if not done.startswith(text) and not text.startswith(done):
-                self._skip.clear()
-                break
-            if len(text) < len(done):
-                self._skip[0] = _piece(seen, done[len(text) :])
+                break  # the record goes on otherwise than what was shown
+            text = output.text
+            same = _common(text, seen.text)
+            if same == len(seen.text):
+                self._skip.popleft()
+            else:
+                self._skip[0] = _piece(seen, seen.text[same:])
+            if same == len(text):
                 return None
-            self._skip.popleft()
-            if len(text) == len(done):
-                return None
-            output = _piece(output, text[len(done) :])
+            output = _piece(output, text[same:])
+            if same < len(seen.text):
+                break
+        self._skip.clear()
         return output
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    shorter = min(len(one), len(other))
+    if one[:shorter] == other[:shorter]:
+        return shorter
+    return next(at for at in range(shorter) if one[at] != other[at])
 
 
 def _piece(stream: Output, text: str) -> Output:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from jupyter_client.kernelspec import NoSuchKernel
 from jupyter_client.manager import AsyncKernelManager
+from jupyter_core.paths import jupyter_runtime_dir
 from jupyter_core.utils import ensure_async
 
 from reprise.client.failures import KernelGone, NoAnswer
@@ -112,16 +113,19 @@ async def start_kernel(start: Start, session: uuid.UUID) -> OwnKernel:
     with contextlib.ExitStack() as opened:
         specs = opened.enter_context(kernel_specs())
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="reprise-client-")))
-        manager = AsyncKernelManager(kernel_name=start.kernel, kernel_spec_manager=specs)
         log = folder / "stderr"
+        # Open as long as the kernel: a restarted one gets it too.
+        said = opened.enter_context(log.open("ab"))
+        manager = AsyncKernelManager(
+            kernel_name=start.kernel,
+            kernel_spec_manager=specs,
+            # Where other clients look for one.
+            connection_file=str(_runtime() / f"kernel-{uuid.uuid4()}.json"),
+        )
         try:
-            with log.open("wb") as file:
-                await manager.start_kernel(
-                    cwd=str(start.folder),
-                    env=start.variables(session),
-                    stdout=file,
-                    stderr=file,
-                )
+            await manager.start_kernel(
+                cwd=str(start.folder), env=start.variables(session), stdout=said, stderr=said
+            )
         except NoSuchKernel as error:
             known = ", ".join(sorted(specs.find_kernel_specs()))
             raise UsageError(
@@ -133,3 +137,9 @@ async def start_kernel(start: Start, session: uuid.UUID) -> OwnKernel:
                 f"The kernel {start.kernel!r} could not be started in {start.folder}: {error}."
             ) from error
         return OwnKernel(manager, log, opened.pop_all())
+
+
+def _runtime() -> Path:
+    folder = Path(jupyter_runtime_dir())
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
