@@ -202,8 +202,7 @@ class History:
         for name in sorted(step.scan.loads):
             since = differing.get(name)
             if since is not None and since < step.seq:
-                text = f"Uses `{name}`, which differs since step {since}."
-                causes.append(Cause("earlier step", text, seq=since))
+                causes.append(self._since(name, since))
         if causes:
             return causes[:NAMED]
         for name, origin in sorted(step.tainted.items()):
@@ -217,6 +216,16 @@ class History:
             )
             causes.append(Cause("earlier step", text, first.mend, origin, first.line))
         return causes
+
+    def _since(self, name: str, since: int) -> Cause:
+        """A name is known to differ; why, if its step tells."""
+        text = f"Uses `{name}`, which differs since step {since}"
+        made = self._steps.get(since)
+        if made is None or not made.findings:
+            return Cause("earlier step", f"{text}.", seq=since)
+        first = made.findings[0]
+        text += f"; that one {_DOES[first.what]} (`{first.call}`)."
+        return Cause("earlier step", text, first.mend, since, first.line)
 
 
 def _from_finding(seq: int, found: Finding, *, of_step: bool = False) -> Cause:

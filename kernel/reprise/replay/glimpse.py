@@ -43,6 +43,8 @@ def preview(value: Any, depth: int = 0) -> str:
         return repr(value[:PREVIEW])
     if kind is int:
         return repr(value) if value.bit_length() < 256 else f"int of {value.bit_length()} bits"
+    if kind is float and depth:
+        return f"{value:.6g}"
     if kind in BRIEF:
         return repr(value)
     if depth < 2 and kind in (list, tuple, set, frozenset, dict):
@@ -53,17 +55,26 @@ def preview(value: Any, depth: int = 0) -> str:
     if top == "numpy" and hasattr(value, "dtype") and not value.dtype.hasobject:
         if not getattr(value, "ndim", 0):
             return str(value)[:PREVIEW]
-        first = ", ".join(str(each) for each in value.reshape(-1)[:6].tolist())
+        first = ", ".join(str(each) for each in value.flat[:6].tolist())
         more = ", …" if value.size > 6 else ""
         return f"{value.dtype} [{first}{more}]"
+    if top == "pandas" and kind.__name__ == "Series":
+        return _preview_of_column(value)
     if top == "pandas" and kind.__name__ == "DataFrame":
-        return ", ".join(str(each)[:20] for each in list(value.columns[:8]) if type(each) is str)
+        shown = (_preview_of_column(value.iloc[:, at]) for at in range(min(4, value.shape[1])))
+        return "; ".join(shown)
     if kind is types.FunctionType:
         code = value.__code__
         return f"{value.__name__}({', '.join(code.co_varnames[: code.co_argcount][:8])})"
     if kind is types.ModuleType:
         return str(value.__name__)
     return ""
+
+
+def _preview_of_column(column: Any) -> str:
+    named = column.name if type(column.name) is str else preview(column.name, 2)
+    first = [preview(each, 2) or type(each).__name__ for each in column.iloc[:3].tolist()]
+    return f"{named}: {', '.join(first)}{', …' if len(column) > 3 else ''}"
 
 
 def _preview_of_many(value: Any, kind: type, depth: int) -> str:

@@ -102,7 +102,12 @@ def _header(report: Report, name: str) -> Html:
         "header",
         tag(
             "div",
-            tag("p", "Reprise ", tag("span", "verify"), class_="brand"),
+            tag(
+                "div",
+                tag("p", "Reprise ", tag("span", "verify"), class_="brand"),
+                _contents(report),
+                class_="top",
+            ),
             tag(
                 "div",
                 tag("span", mark, class_="seal", aria_hidden="true"),
@@ -119,6 +124,14 @@ def _header(report: Report, name: str) -> Html:
         ),
         class_="ok" if report.ok else "not-ok",
     )
+
+
+def _contents(report: Report) -> Html:
+    parts = [("#steps", "Steps"), ("#notes", "Notes")]
+    if report.states:
+        parts.insert(0, ("#left", "Left behind"))
+    links = (tag("a", title, href=href) for href, title in parts)
+    return tag("nav", *links, class_="sections", aria_label="On this page")
 
 
 def _strip(report: Report) -> Html | None:
@@ -179,7 +192,7 @@ def _states(report: Report) -> Html | None:
         return None
     return tag(
         "section",
-        tag("h2", "What the steps left behind"),
+        tag("h2", "What the steps left behind", id="left"),
         section(report.states),
         class_="states",
     )
@@ -211,7 +224,7 @@ def _notes(report: Report) -> Html | None:
             class_="reason",
         ),
     ]
-    return tag("section", tag("h2", "Notes"), *parts, class_="notes")
+    return tag("section", tag("h2", "Notes", id="notes"), *parts, class_="notes")
 
 
 def _footer(report: Report) -> Html:

@@ -88,8 +88,8 @@ def _files(found: Compared[FileDifference], left: str, right: str) -> Html | Non
         _row(
             tag("code", shown(each.path)),
             join(tag("span", _FILE_WORDS[each.kind]), _since(each.since)),
-            _entry(each.before),
-            _entry(each.after),
+            (left, _entry(each.before)),
+            (right, _entry(each.after)),
             join(
                 unified(each.diff) if each.diff else None,
                 causes(each.causes) if each.causes else None,
@@ -111,8 +111,8 @@ def _names(found: Compared[NameDifference], left: str, right: str) -> Html | Non
                 else tag("span", "gone" if each.found.kind == "missing" else "new"),
                 _since(each.since),
             ),
-            _variable(each.found.before),
-            _variable(each.found.after),
+            (left, _variable(each.found.before)),
+            (right, _variable(each.found.after)),
             causes(each.causes) if each.causes else Html(""),
             volatile=each.volatile,
         )
@@ -144,14 +144,21 @@ def _variable(value: Variable | None) -> Html:
     return join(tag("code", value.preview, class_="value") if value.preview else None, kind)
 
 
-def _row(first: Html, what: Html, old: Html, new: Html, more: Html, *, volatile: bool) -> Html:
+def _row(
+    first: Html,
+    what: Html,
+    old: tuple[str, Html],
+    new: tuple[str, Html],
+    more: Html,
+    *,
+    volatile: bool,
+) -> Html:
     kind = "volatile" if volatile else "different"
     row = tag(
         "tr",
         tag("th", first, scope="row"),
         tag("td", what),
-        tag("td", old),
-        tag("td", new),
+        *(tag("td", told, data_side=side) for side, told in (old, new)),
         class_=kind,
     )
     if not more:

@@ -135,12 +135,19 @@ def causes(found: Iterable[Cause]) -> Html:
     items = [
         tag(
             "li",
-            tag("span", cause.text),
-            tag("span", cause.mend, class_="mend") if cause.mend else None,
+            tag("span", _with_code(cause.text)),
+            tag("span", _with_code(cause.mend), class_="mend") if cause.mend else None,
         )
         for cause in found
     ]
     return tag("div", tag("h4", "Where this may come from"), tag("ul", *items), class_="causes")
+
+
+def _with_code(words: str) -> Html:
+    """What stands between backticks as code."""
+    return join(
+        *(tag("code", part) if at % 2 else part for at, part in enumerate(words.split("`")))
+    )
 
 
 def _outputs(step: StepReport, room: Room) -> Iterable[Html]:
@@ -171,8 +178,8 @@ def _pair(a: Piece | None, b: Piece | None, room: Room) -> Html:
         return _one(a, room, remark="the same in both")
     kind = a.kind if a is not None else b.kind if b is not None else "note"
     if kind == "image":
-        figures = tag("div", _figure(a, "recorded", room), _figure(b, "replayed", room))
-        return _shown(kind, tag("div", figures, class_="images"))
+        both = _figure(a, "recorded", room), _figure(b, "replayed", room)
+        return _shown(kind, tag("div", *both, class_="images"))
     old, new = (None if each is None else room.text(each.text) for each in (a, b))
     if (a is not None and old is None) or (b is not None and new is None):
         return _shown(kind, tag("p", "Left out to keep this page small.", class_="reason"))
@@ -219,7 +226,7 @@ def _figure(piece: Piece | None, caption: str, room: Room) -> Html:
     return tag(
         "figure",
         named,
-        tag("img", src=f"data:{piece.image.mime};base64,{data}", alt=described, loading="lazy"),
+        tag("img", src=f"data:{piece.image.mime};base64,{data}", alt=described, decoding="async"),
     )
 
 
