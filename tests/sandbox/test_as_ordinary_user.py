@@ -18,7 +18,12 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 @pytest.mark.skipif(AS_ORDINARY_USER, reason="this is that run")
 @pytest.mark.skipif(os.geteuid() != 0, reason="the tests run as an ordinary user anyway")
 @pytest.mark.parametrize(
-    "suite", [["tests/conformance", "-k", "bubblewrap"], ["tests/sandbox/test_escape.py"]]
+    "suite",
+    [
+        ["tests/conformance", "-k", "bubblewrap"],
+        ["tests/sandbox/test_escape.py"],
+        ["tests/sandbox/test_mount.py"],
+    ],
 )
 def test_as_an_ordinary_user(suite: list[str]) -> None:
     done = subprocess.run(
