@@ -45,6 +45,10 @@ class KeyInUse(UsageError):
     """A step with this idempotency key is already in the session; nothing was run twice."""
 
 
+class SessionNeeded(RepriseError):
+    """A session cannot be deleted while forks need its steps; nothing was deleted."""
+
+
 class LeaseHeld(UnavailableError):
     """Another process writes this session; says who and since when."""
 

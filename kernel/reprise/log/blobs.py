@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
@@ -81,6 +82,53 @@ class BlobFiles:
                 pass
             found.add(name)
         return found
+
+    # -- for a collection -----------------------------------------------------------------------
+
+    def folders(self) -> list[Path]:
+        """The folders that hold blobs: 65,536 at most."""
+        return sorted(path for path in self.root.glob("[0-9a-f][0-9a-f]/[0-9a-f][0-9a-f]"))
+
+    def old(self, folder: Path, before: float) -> list[tuple[str, int]]:
+        """Blobs in a folder that were written before a time, with sizes; removes leftovers."""
+        found = []
+        for path in sorted(folder.iterdir()):
+            try:
+                status = path.lstat()
+                if status.st_mtime >= before or not stat.S_ISREG(status.st_mode):
+                    continue
+                if path.name.startswith("."):
+                    path.unlink()  # of a writer, or a collection, that died
+                elif is_blob_name(path.name):
+                    found.append((path.name, status.st_size))
+            except FileNotFoundError:
+                continue
+        return found
+
+    def take(self, name: str, before: float) -> int | None:
+        """Remove a blob's file, unless it was written after a time; returns the size removed.
+
+        It is renamed first and looked at then, so that one that a writer puts in its place
+        meanwhile is never the one that goes.
+        """
+        path = self.path(name)
+        aside = path.with_name(f".{name}.going")
+        try:
+            path.rename(aside)
+            status = aside.stat()
+            if status.st_mtime >= before:
+                aside.rename(path)
+                return None
+            aside.unlink()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise UnavailableError(
+                f"The file of a blob that nothing names, {path}, could not be deleted:"
+                f" {error.strerror}. What was deleted before it is gone, the rest is as it was; try"
+                " again as a user who may write there."
+            ) from error
+        return status.st_size
 
     def _is_whole(self, name: str, size: int) -> bool:
         data = self.read(name, size)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import getpass
-import json
 import os
 import time
 import uuid
@@ -22,10 +21,13 @@ from reprise.errors import (
 )
 from reprise.failpoints import failpoint
 from reprise.log import embedded, schema
-from reprise.log.blobs import OwnedBlobs
+from reprise.log.artifacts import insert_artifact, select_artifacts
+from reprise.log.blobs import BlobFiles, OwnedBlobs
 from reprise.log.check import CheckReport, check_session
+from reprise.log.collection import GRACE_S, Collected, collect
 from reprise.log.connect import (
     KERNEL_ROLE,
+    OWNER_ROLE,
     Connection,
     described,
     explained,
@@ -33,9 +35,10 @@ from reprise.log.connect import (
     open_connection,
     watched,
 )
+from reprise.log.deletion import Dependents, delete, dependents
 from reprise.log.fork import fork_point
 from reprise.log.lease import Lease
-from reprise.log.model import Actor, Json, canonical
+from reprise.log.model import Actor, Json
 from reprise.log.reader import SESSION_QUERY, Reader, session_info
 from reprise.log.store import Artifact, SessionInfo
 from reprise.log.writer import Writer
@@ -199,50 +202,50 @@ class Log:
                 f" {session} was recorded. Store them, then try again."
             )
         artifact = Artifact(uuid.uuid4(), session, seq, path, sha256, size, mode, actor, now_us())
-        await self._ask(
-            "INSERT INTO reprise.artifacts (id, owner, session, seq, sha256, size, mode, at, body)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
-            [
-                artifact.id,
-                self.owner,
-                session,
-                seq,
-                bytes.fromhex(sha256),
-                size,
-                mode,
-                artifact.at,
-                canonical([path, actor.to_json()]).decode("ascii"),
-            ],
-        )
+        await insert_artifact(self._ask, self.owner, artifact)
         return artifact
 
     async def artifacts(self, session: uuid.UUID | None = None) -> list[Artifact]:
         """The artifacts of one session, or of all of this owner, in the order they were taken."""
         if session is not None:
             await self.reader(session)
-        rows = await self._ask(
-            "SELECT id, session, seq, encode(sha256, 'hex'), size, mode, at, body::text"
-            " FROM reprise.artifacts WHERE owner = %s AND (%s::uuid IS NULL OR session = %s)"
-            " ORDER BY number",
-            [self.owner, session, session],
-        )
-        found = []
-        for identity, of_session, seq, sha256, size, mode, at, body in rows:
-            path, actor = json.loads(body)
-            found.append(
-                Artifact(
-                    identity,
-                    of_session,
-                    seq,
-                    path,
-                    sha256,
-                    size,
-                    mode,
-                    Actor(actor["kind"], actor.get("conversation"), actor.get("turn")),
-                    at,
-                )
-            )
-        return found
+        return await select_artifacts(self._ask, self.owner, session)
+
+    async def dependents(self, session: uuid.UUID) -> Dependents:
+        """What hangs on a session, to be known before it is deleted. Raises SessionNotFound."""
+        return await dependents(self._ask, self.owner, session, await self.sessions())
+
+    async def delete(self, session: uuid.UUID, *, with_forks: bool = False) -> list[uuid.UUID]:
+        """Delete a whole session, for good; returns the ids deleted, the last is `session`.
+
+        with_forks: the forks that need its steps as well, all or nothing. Needs the owner role.
+        Raises SessionNotFound, SessionNeeded, LeaseHeld and UnavailableError.
+        """
+        found = await self.dependents(session)
+        doomed = [info.id for info in found.forks] if with_forks else []
+        connection = await self._open_as_owner("delete sessions")
+        try:
+            await delete(connection, [*doomed, session])
+        except psycopg.Error as error:
+            raise explained(error, f"deleting session {session}", self._dsn) from error
+        finally:
+            await connection.close()
+        return [*doomed, session]
+
+    async def collect(self, *, grace_s: float = GRACE_S, dry_run: bool = False) -> Collected:
+        """Delete the blobs of this owner that nothing names. Needs the owner role.
+
+        grace_s: what was stored or asked for within this time stays, named or not.
+        Raises UsageError and UnavailableError.
+        """
+        connection = await self._open_as_owner("collect blobs")
+        try:
+            files = BlobFiles(self.home, self.owner)
+            return await collect(connection, self.owner, files, grace_s=grace_s, dry_run=dry_run)
+        except psycopg.Error as error:
+            raise explained(error, "collecting blobs", self._dsn) from error
+        finally:
+            await connection.close()
 
     async def reader(self, session: uuid.UUID) -> Reader:
         """Raises SessionNotFound."""
@@ -276,6 +279,7 @@ class Log:
             await writer.settle()
         except psycopg.Error as error:
             await connection.close()
+            await self.reader(session)  # or it was deleted while its lock was waited for
             raise explained(error, f"taking session {session}", self._dsn) from error
         except BaseException:
             await connection.close()
@@ -317,6 +321,27 @@ class Log:
             ) from error
         except UnavailableError as error:
             raise DatabaseUnavailable(str(error)) from error
+
+    async def _open_as_owner(self, doing: str) -> Connection:
+        """A new connection as the owner role. Raises UnavailableError when this login may not."""
+        dsn = self._dsn
+        if self._server is not None:
+            await self._server.ensure_answering(None)
+            dsn = self._server.owner_dsn
+        try:
+            return await open_connection(dsn, role=OWNER_ROLE)
+        except (
+            psycopg.errors.InsufficientPrivilege,
+            psycopg.errors.InvalidParameterValue,
+            psycopg.errors.UndefinedObject,
+        ) as error:
+            raise UnavailableError(
+                f"{described(dsn)}: this login may not {doing}; only a member of {OWNER_ROLE} may."
+                f" Nothing was changed. Ask the operator of the database, or set {DSN} to such a"
+                " login."
+            ) from error
+        except psycopg.Error as error:
+            raise explained(error, "connecting", dsn) from error
 
     async def _ask(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Run one statement on the reading connection; once more when that was stale.
