@@ -223,10 +223,13 @@ class Container(Protocol):
     async def mount(self, target: str, tree: Tree) -> str:
         """Show a tree read-only at `target` from now on, in place of what was mounted there.
 
-        No process of the sandbox can change it; modes are kept. Returns the path where it lies as
-        seen from inside (another one where nothing isolates). Whole or not at all: a tree that
-        could not be shown leaves what was there. Raises UsageError for a target outside
-        MOUNT_PLACES, TooLarge, SandboxError, SandboxDied.
+        No process of the sandbox can change it; modes are kept, and every time is 1980-01-01, so
+        that a replay finds the same. Returns the path where it lies as seen from inside: `target`,
+        but where nothing isolates a folder of REPRISE_HOME/mounts, its write bits cleared, which
+        code that runs as the same user could change. Whole or not at all: a tree that could not be
+        shown, a cancelled mount too, leaves what was there. Raises UsageError for a target outside
+        MOUNT_PLACES, or in or above another, and for a tree that is none; TooLarge; SandboxError,
+        also for stored bytes that are not those the tree names; SandboxDied; what `read` raises.
         """
 
     async def kill(self) -> None:

@@ -18,7 +18,7 @@ from reprise.sandbox.child import Child
 from reprise.sandbox.trees import INCOMING, MODIFIED, CheckedTree, Mounted
 
 #: Seconds in which a helper that was told to give up removes what it wrote.
-_PATIENCE = 10.0
+_PATIENCE = 30.0
 
 
 class SandboxGone(Exception):
@@ -53,6 +53,7 @@ class Entering:
                 helper = self._start(theirs, pid, alive)
             try:
                 await _until_told(ours, helper, _head(place, names, tree), tree)
+                await helper.wait()
             finally:
                 # Also when cancelled: whether it is shown is known before anybody goes on.
                 ours.close()
@@ -161,6 +162,7 @@ def _raise_for(code: int, said: str, target: str) -> None:
             "there before stays. `reprise env limit mounts SIZE` raises the limit."
         )
     raise SandboxError(
-        f"{target!a} was not mounted, and what was there before stays: the sandbox could not "
-        f"be entered: {said or f'exit code {code}'}. `reprise doctor` looks at what is needed."
+        f"{target!a} was not mounted, and what was there before stays: the sandbox could not be "
+        f"entered ({said or f'exit code {code}'}). That needs Linux 4.9 or newer, and in a "
+        "container a seccomp profile that allows setns beside unshare, mount and pivot_root."
     )
