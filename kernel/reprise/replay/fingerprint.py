@@ -238,15 +238,15 @@ class Walk(Tables):
         part(put, "object", class_name(kind).encode("utf-8", "replace"))
         self.bases(value, kind, put)
         held = _attributes(value, kind)
-        if held is None:
-            self.hole(put, class_name(kind))
-            return
         self.pairs("attributes", sorted(held.items()), len(held), put)
 
     def bases(self, value: Any, kind: type, put: Put) -> None:
         """What an instance holds by being a list, a dict, … as well."""
         for base in kind.__mro__:
-            if (base.__module__ or "").partition(".")[0] not in TRANSPARENT:
+            own = type.__getattribute__(base, "__dict__")
+            if (base.__module__ or "").partition(".")[0] in TRANSPARENT:
+                continue
+            if "__dataclass_fields__" not in own:
                 self.holes[class_name(base)] = None  # it may hold what is no attribute
         for base, feed in BUILT_IN_BASES:
             if issubclass(kind, base):
@@ -254,14 +254,12 @@ class Walk(Tables):
                 return
 
 
-def _attributes(value: Any, kind: type) -> dict[str, Any] | None:
-    """An instance's own attributes and slots, no property run; None where they cannot be seen."""
+def _attributes(value: Any, kind: type) -> dict[str, Any]:
+    """An instance's own attributes and slots; no property runs."""
     found: dict[str, Any] = {}
-    seen = False
     for base in kind.__mro__:
         for name, each in type.__getattribute__(base, "__dict__").items():
             if type(each) is types.MemberDescriptorType and base.__module__ != "builtins":
-                seen = True
                 try:
                     found[name] = each.__get__(value, kind)
                 except AttributeError:  # a slot that was not set
@@ -269,7 +267,7 @@ def _attributes(value: Any, kind: type) -> dict[str, Any] | None:
     try:
         held = object.__getattribute__(value, "__dict__")
     except AttributeError:
-        return found if seen else None
+        return found
     if type(held) is dict:
         found.update((name, each) for name, each in held.items() if type(name) is str)
     return found
