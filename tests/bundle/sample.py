@@ -64,7 +64,10 @@ def ended(entries: list[OutputEntry], status: str = "ok", **changes: object) -> 
 
 
 async def run(
-    writer: Writer, new: NewStep, entries: list[OutputEntry] = [], **changes: object  # noqa: B006
+    writer: Writer,
+    new: NewStep,
+    entries: list[OutputEntry] = [],  # noqa: B006
+    **changes: object,
 ) -> int:
     """A step from its beginning to its end."""
     accepted = await writer.append_step(new)
@@ -133,11 +136,11 @@ async def _fill(log: Log, writer: Writer) -> None:
     await run(writer, step("command", command, blobs=(stdin,)), [*text("words\n"), reply])
     skill = Manifest.of([Entry("SKILL.md", "file", 0o644, 5, small)])
     mounted = await blobs.put(skill.to_bytes())
-    await run(
-        writer, step("mount", {"target": "/skills/x", "tree": mounted}, blobs=(mounted,))
-    )
+    await run(writer, step("mount", {"target": "/skills/x", "tree": mounted}, blobs=(mounted,)))
     files = await blobs.put(Manifest().to_bytes())
-    await writer.record_state(StateRecord(writer.next_seq - 1, BEGAN, files, {"x": {"type": "int"}}))
+    await writer.record_state(
+        StateRecord(writer.next_seq - 1, BEGAN, files, {"x": {"type": "int"}})
+    )
     await writer.note(Notice(2, BEGAN, "rolled-back", "In /home/someone: \x00", {"n": 1}))
     await log.add_artifact(
         writer.session, 3, "plots/fit.png", await blobs.put(b"png"), 3, 0o644, agent

@@ -16,7 +16,9 @@ async def everything(log: Log, session: uuid.UUID) -> list[object]:
     """All that can be read of a session."""
     reader = await log.reader(session)
     records = [record async for record in reader.records()]
-    artifacts = [vars(each) | {"id": None, "session": None} for each in await log.artifacts(session)]
+    artifacts = [
+        vars(each) | {"id": None, "session": None} for each in await log.artifacts(session)
+    ]
     return [records, await reader.states(), artifacts, await reader.by_key("once")]
 
 
