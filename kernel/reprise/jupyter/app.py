@@ -35,8 +35,9 @@ from reprise.jupyter.wire import Signer
 from reprise.log.model import Json
 from reprise.log.postgres import Log, now_us
 from reprise.log.store import Notice, SessionLog
-from reprise.replay.engine import LiveSession, SessionPlan
+from reprise.replay.engine import LiveSession
 from reprise.replay.link import KernelLink
+from reprise.replay.surroundings import SessionPlan
 from reprise.sandbox.connection import Guest
 from reprise.sandbox.environment import environment_spec
 from reprise.workspace.folder import HostFolder

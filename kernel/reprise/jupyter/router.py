@@ -33,9 +33,10 @@ from reprise.jupyter.wire import Signer
 from reprise.log.model import During, Json, OutputEntry, StepKind
 from reprise.log.store import Notice, StepRecord
 from reprise.replay.awaited import settle
-from reprise.replay.engine import LiveSession, Progress
+from reprise.replay.engine import LiveSession
 from reprise.replay.link import Run, entry_message
 from reprise.replay.message import UNRECORDED, Malformed, Message, make
+from reprise.replay.surroundings import Progress
 from reprise.sandbox.contract import Limits
 from reprise.sandbox.frames import Channel
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 from reprise.jupyter.request import Request
 from reprise.log.model import Json
-from reprise.replay.engine import Progress
 from reprise.replay.message import Message, make
+from reprise.replay.surroundings import Progress
 
 #: A resume that takes longer shows itself in the waiting cell, seconds.
 QUIET_S = 3.0

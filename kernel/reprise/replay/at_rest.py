@@ -9,10 +9,10 @@ from reprise.errors import UsageError
 from reprise.log.model import NO_OUTPUTS, NewOutcome, Step
 from reprise.log.postgres import now_us
 from reprise.log.store import LogReader, SessionLog
-from reprise.replay.engine import reset_step, trees
+from reprise.replay.detached import DetachedSandbox, patience
 from reprise.replay.executor import AskPassword, Played
 from reprise.replay.plan import plan
-from reprise.replay.detached import DetachedSandbox, patience
+from reprise.replay.restarts import reset_step, trees
 from reprise.sandbox.connection import Guest
 from reprise.sandbox.contract import Backend, SandboxSpec
 

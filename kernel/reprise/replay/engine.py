@@ -12,8 +12,6 @@ import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass
-from typing import Protocol
 
 from reprise.errors import (
     DatabaseUnavailable,
@@ -38,26 +36,18 @@ from reprise.log.model import (
     Step,
 )
 from reprise.log.postgres import Log, now_us
-from reprise.log.store import Artifact, Blobs, Notice, SessionLog, StateRecord, StepSummary
+from reprise.log.store import Artifact, Notice, SessionLog, StateRecord
 from reprise.replay import states
 from reprise.replay.artifacts import keep_file
 from reprise.replay.durable import DurableLog
-from reprise.replay.executor import (
-    IN_PLACE,
-    Player,
-    advance_prompt,
-    died_on_replay,
-    restart_interpreter,
-)
+from reprise.replay.executor import IN_PLACE, restart_interpreter
 from reprise.replay.link import KernelLink
-from reprise.replay.message import Message
-from reprise.replay.plan import Plan, plan
+from reprise.replay.restarts import reset_step
+from reprise.replay.resume import Resume
+from reprise.replay.surroundings import Router, SessionPlan
 from reprise.sandbox.connection import Guest
-from reprise.sandbox.contract import Backend, DeathCause, SandboxSpec
+from reprise.sandbox.contract import DeathCause
 from reprise.sandbox.environment import EnvironmentSpec, difference
-from reprise.sandbox.frames import Channel
-from reprise.workspace.folder import HostFolder
-from reprise.workspace.manifest import Manifest
 from reprise.workspace.sync import FolderSync
 from reprise.workspace.transfer import clear_workspace, keep_tree
 
@@ -66,42 +56,8 @@ log = logging.getLogger("reprise")
 #: A resume that the planner expects to take longer waits for the first cell (design, "Attaching").
 EAGER_RESUME_S = 30.0
 
-#: A step that keeps killing its sandbox on replay is left out after so many tries.
-TRIES_PER_STEP = 2
-
 #: Times a sandbox is started again by itself before somebody asks for something.
 REVIVALS = 3
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a resume has come. `estimate_s`: what the planner expected it to take, seconds."""
-
-    done: int
-    total: int
-    estimate_s: float
-
-
-class Router(Protocol):
-    """What the engine needs of whoever speaks with the clients."""
-
-    def stray(self, message: Message, parent: str | None, topic: bytes) -> None: ...
-    def passed(self, _channel: Channel, message: Message, parent: str) -> None: ...
-    def notice(self, notice: Notice) -> None: ...
-    def progress(self, progress: Progress | None) -> None: ...
-    def sandbox_gone(self) -> None: ...
-    async def ask_password(self, prompt: str) -> str | None: ...
-
-
-@dataclass(frozen=True)
-class SessionPlan:
-    """What a session is started with."""
-
-    backend: Backend
-    spec: SandboxSpec
-    environment: Callable[[], EnvironmentSpec]
-    folder: Callable[[], HostFolder] | None
-    kernel: str
 
 
 class LiveSession:
@@ -135,14 +91,13 @@ class LiveSession:
         self._resume: asyncio.Task[None] | None = None
         self._order = asyncio.Lock()
         self._opening = asyncio.Lock()
-        self._tries: dict[int, int] = {}
+        self._way = Resume(start, router, self._say)
         self._running: set[int] = set()
         self._revivals = 0
         self._closing = False
         self.live = False
         self.prompt_offset = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._player: Player | None = None
         self.subshells: set[str] = set()
         self.last_seq: int | None = None
 
@@ -272,7 +227,7 @@ class LiveSession:
             )
             self._id, self._lease_lost = session, None
             self.prompt_offset, self.last_seq = 0, None
-            self._tries.clear()
+            self._way = Resume(self._start, self._router, self._say)
             self._running.clear()
             if self._link is not None:
                 await self._link.guest.kill()
@@ -365,7 +320,7 @@ class LiveSession:
         try:
             opened = await self.open()
             steps = await opened.summaries()
-            if self._plan(steps).estimate_s <= EAGER_RESUME_S:
+            if self._way.plan(steps).estimate_s <= EAGER_RESUME_S:
                 self.resume()
         except RepriseError as error:
             # The next cell tries again and tells the person; here nobody listens yet.
@@ -374,10 +329,6 @@ class LiveSession:
     @property
     def resuming(self) -> bool:
         return self._resume is not None and not self._resume.done()
-
-    def _plan(self, steps: list[StepSummary]) -> Plan:
-        kept = trees(steps, isolated=self._start.backend.isolated)
-        return plan(steps, live=None, trees=kept)
 
     def cancel_resume(self) -> None:
         if self._resume is not None:
@@ -390,14 +341,14 @@ class LiveSession:
             link = self.link
             await link.guest.ready()
             steps = await opened.summaries()
-            chosen = self._leave_out(self._plan(steps))
+            chosen = self._way.plan(steps)
             started = time.monotonic()
             try:
-                self.prompt_offset = await self._play(link, opened, chosen, steps)
+                self.prompt_offset = await self._way.play(link, opened, chosen, steps)
             except SandboxDied as error:
                 if self._closing:
                     raise
-                await self._note_failed_try(error)
+                await self._way.failed(error)
                 continue
             except BaseException:
                 # Half of a replay is no state to go on from: the next one begins afresh.
@@ -406,8 +357,7 @@ class LiveSession:
             finally:
                 self._router.progress(None)
             self.live = True
-            if chosen.run or chosen.start != "base":
-                await self._note_resumed(chosen, time.monotonic() - started)
+            await self._way.done(chosen, opened.next_seq - 1, time.monotonic() - started)
             return
 
     async def _open_or_recover(self) -> SessionLog:
@@ -415,68 +365,6 @@ class LiveSession:
             return await self.open()
         await self._log.recovered()
         return self.writer
-
-    async def _play(
-        self, link: KernelLink, opened: SessionLog, chosen: Plan, steps: list[StepSummary]
-    ) -> int:
-        total = len(chosen.run)
-        player = Player(
-            link,
-            opened,
-            self._start.spec.limits,
-            isolated=self._start.backend.isolated,
-            ask_password=self._router.ask_password,
-        )
-        self._player = player
-        done = 0
-        if total:
-            self._router.progress(Progress(0, total, chosen.estimate_s))
-        async for played in player.play(chosen, opened.next_seq):
-            done += 1
-            failpoint("replayed")
-            self._router.progress(Progress(done, total, chosen.estimate_s))
-            seq = played.record.step.seq
-            if played.problem is not None:
-                text = f"Step {seq} was not replayed: {played.problem}."
-                await self._say(seq, "not-replayed", text)
-            elif played.comparison is not None and played.comparison.verdict == "different":
-                await self._say(
-                    seq,
-                    "divergence",
-                    f"Step {seq} gave other output when it was replayed. The record keeps the "
-                    f"first one; `reprise verify {opened.session}` shows the difference.",
-                )
-        wanted = next_prompt(steps)
-        return await advance_prompt(link, wanted) if wanted > 1 else 0
-
-    def _leave_out(self, chosen: Plan) -> Plan:
-        hopeless = {seq for seq, tries in self._tries.items() if tries >= TRIES_PER_STEP}
-        return chosen.without(hopeless) if hopeless else chosen
-
-    async def _note_failed_try(self, error: SandboxDied) -> None:
-        seq = self._player.current if self._player is not None else None
-        key = -1 if seq is None else seq
-        self._tries[key] = self._tries.get(key, 0) + 1
-        if seq is None and self._tries[key] >= TRIES_PER_STEP:
-            raise SandboxDied(died_on_replay(seq, error), error.cause) from error
-        if self._tries[key] >= TRIES_PER_STEP:
-            await self._say(
-                seq,
-                "not-replayed",
-                f"Step {seq} ends its sandbox each time it is replayed ({error}). It is left "
-                "out; later steps that need it will fail.",
-            )
-
-    async def _note_resumed(self, chosen: Plan, took_s: float) -> None:
-        text = f"Back at step {self.writer.next_seq - 1} in {took_s:.1f} s."
-        told = [s for s in chosen.skipped if s.status in ("interrupted", "timeout")]
-        if told:
-            names = ", ".join(str(s.seq) for s in told[:20])
-            text += (
-                f" Left out, because a cut cannot be played again: interrupted step(s) {names}."
-                " Steps that need what they had done will fail."
-            )
-        await self._say(None, "resumed", text, {"seconds": round(took_s, 3)})
 
     async def _say(
         self, seq: int | None, code: str, text: str, detail: Mapping[str, Json] | None = None
@@ -684,26 +572,3 @@ def _retrieve(task: asyncio.Task[None]) -> None:
     """A background task's error is told by whoever awaits it next; asyncio need not repeat it."""
     if not task.cancelled():
         task.exception()
-
-
-async def reset_step(blobs: Blobs, environment: str) -> NewStep:
-    """A restart that also empties the workspace; a resume can start from it."""
-    tree = await blobs.put(Manifest().to_bytes())
-    return NewStep("restart", {"tree": tree, "emptied": True}, environment, now_us(), USER)
-
-
-def trees(steps: list[StepSummary], *, isolated: bool) -> set[str]:
-    """The restart trees that a sandbox can start from: those of its own kind of workspace."""
-    found = {step.tree for step in steps if step.tree is not None}
-    return found - {IN_PLACE} if isolated else found & {IN_PLACE}
-
-
-def next_prompt(steps: list[StepSummary]) -> int:
-    """The prompt number after the last one a client saw, counted from the last restart."""
-    last = 0
-    for step in steps:
-        if step.kind == "restart":
-            last = 0
-        elif step.execution_count is not None:
-            last = max(last, step.execution_count)
-    return last + 1

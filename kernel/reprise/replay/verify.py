@@ -18,13 +18,13 @@ from reprise.log.postgres import now_us
 from reprise.log.store import LogReader, StepRecord, StepSummary
 from reprise.replay.causes import Cause
 from reprise.replay.compare import compare
-from reprise.replay.engine import trees
 from reprise.replay.executor import IN_PLACE, AskPassword, Played
 from reprise.replay.known import Known, known_states
 from reprise.replay.passage import Passage, State, first_difference
 from reprise.replay.plan import Plan, Skipped, plan
 from reprise.replay.reader import Sources, source
 from reprise.replay.report import Report, StepReport, Verdict
+from reprise.replay.restarts import trees
 from reprise.replay.shown import pieces
 from reprise.replay.state_report import States
 from reprise.sandbox.contract import Backend, SandboxSpec

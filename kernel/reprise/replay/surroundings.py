@@ -1,0 +1,45 @@
+"""What a live session is started with, and what it needs of whoever speaks with the clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from reprise.log.store import Notice
+from reprise.replay.message import Message
+from reprise.sandbox.contract import Backend, SandboxSpec
+from reprise.sandbox.environment import EnvironmentSpec
+from reprise.sandbox.frames import Channel
+from reprise.workspace.folder import HostFolder
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a resume has come. `estimate_s`: what the planner expected it to take, seconds."""
+
+    done: int
+    total: int
+    estimate_s: float
+
+
+class Router(Protocol):
+    """What the engine needs of whoever speaks with the clients."""
+
+    def stray(self, message: Message, parent: str | None, topic: bytes) -> None: ...
+    def passed(self, _channel: Channel, message: Message, parent: str) -> None: ...
+    def notice(self, notice: Notice) -> None: ...
+    def progress(self, progress: Progress | None) -> None: ...
+    def sandbox_gone(self) -> None: ...
+    async def ask_password(self, prompt: str) -> str | None: ...
+
+
+@dataclass(frozen=True)
+class SessionPlan:
+    """What a session is started with."""
+
+    backend: Backend
+    spec: SandboxSpec
+    environment: Callable[[], EnvironmentSpec]
+    folder: Callable[[], HostFolder] | None
+    kernel: str
