@@ -3,7 +3,7 @@
 import collections
 import copy
 import dataclasses
-import datetime
+import datetime as dt
 import decimal
 import enum
 import fractions
@@ -13,7 +13,7 @@ import random
 import time
 import types
 import uuid
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -222,7 +222,7 @@ def function(body: str) -> Any:
         (pathlib.Path("a"), pathlib.Path("a"), pathlib.PurePosixPath("a")),
         (decimal.Decimal("1.0"), decimal.Decimal("1.0"), decimal.Decimal("1.00")),
         (fractions.Fraction(1, 2), fractions.Fraction(2, 4), fractions.Fraction(1, 3)),
-        (datetime.date(2020, 1, 1), datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1)),
+        (dt.date(2020, 1, 1), dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, tzinfo=dt.UTC)),
         (random.Random(1), random.Random(1), random.Random(2)),
         (np.random.default_rng(1), np.random.default_rng(1), np.random.default_rng(2)),
         (np.random.RandomState(1), np.random.RandomState(1), np.random.RandomState(2)),
@@ -309,7 +309,7 @@ def test_a_value_that_holds_such_a_thing_is_compared_without_it() -> None:
 class Trap:
     """Everything that could run says so."""
 
-    ran: list[str] = []
+    ran: ClassVar[list[str]] = []
 
     def __init__(self) -> None:
         self.value = 1

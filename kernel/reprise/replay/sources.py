@@ -165,7 +165,7 @@ SEED_ALL: Final = re.compile(r".*\b(?:set_random_seed|seed_everything)\Z")
 ORDERED: Final = frozenset({"sorted", "len", "sum", "min", "max", "set", "frozenset", "any", "all"})
 
 SHELL: Final[tuple[tuple[re.Pattern[str], What, str], ...]] = (
-    (re.compile(r"\b(?:date|uptime|hwclock)\b(?!\S)"), "time", _FIX_CLOCK),
+    (re.compile(r"(?<![\w./-])(?:date|uptime|hwclock)(?![\w./-])"), "time", _FIX_CLOCK),
     (
         re.compile(r"\$RANDOM\b|\bshuf\b(?!.*--random-source)|/dev/u?random\b|\buuidgen\b"),
         "randomness",
