@@ -62,6 +62,15 @@ def find_all() -> dict[str, Path]:
     return found
 
 
+def _own_python() -> str:
+    """This Python by one name, however it was called: its path is part of the environment."""
+    named = Path(sys.prefix, "bin", "python3")
+    try:
+        return str(named) if named.samefile(sys.executable) else sys.executable
+    except OSError:
+        return sys.executable
+
+
 def language_kernel(name: str = NATIVE, environ: Mapping[str, str] = os.environ) -> LanguageKernel:
     """The kernel that runs inside: ipykernel on this Python, or an installed kernelspec.
 
@@ -75,7 +84,7 @@ def language_kernel(name: str = NATIVE, environ: Mapping[str, str] = os.environ)
         return LanguageKernel(
             NATIVE,
             "python",
-            (sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"),
+            (_own_python(), "-m", "ipykernel_launcher", "-f", "{connection_file}"),
             own_prefixes(),
         )
     folder, spec = _read_named(name)
