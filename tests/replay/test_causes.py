@@ -72,8 +72,7 @@ IMPORTS = "import time, random, os, glob, uuid, threading, numpy as np, pandas a
         ("print(list(set(words)))", "set order", "list(a set)"),
         ("threading.Thread(target=f).start()", "thread order", "threading.Thread"),
         (
-            "from concurrent.futures import ThreadPoolExecutor, as_completed\n"
-            "for done in as_completed(work): print(done)",
+            "from concurrent.futures import as_completed\nfor d in as_completed(w): print(d)",
             "thread order",
             "as_completed",
         ),

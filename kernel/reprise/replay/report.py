@@ -229,13 +229,15 @@ class Report:
     def sentence(self) -> str:
         """The verdict, for people."""
         steps = len(self.steps)
-        bad = [step.seq for step in self.steps if step.verdict in ("different", "could not run")]
+        wrong = ("different", "could not run")
+        bad = {step.seq: step.verdict for step in self.steps if step.verdict in wrong}
         states = [state for state in self.states if state.verdict == "different"]
         if not steps:
             return "There was no step to compare."
         if bad:
-            what = "came out otherwise" if len(bad) > 1 else "came out otherwise or could not run"
-            return f"{len(bad)} of {steps} steps {what}; the first is step {bad[0]}."
+            words = {"different": "came out otherwise", "could not run": "could not run"}
+            what = " or ".join(word for verdict, word in words.items() if verdict in bad.values())
+            return f"{len(bad)} of {steps} steps {what}; the first is step {min(bad)}."
         if states:
             parts = [
                 word

@@ -32,6 +32,11 @@ def text(value: str) -> Html:
     return value if isinstance(value, Html) else Html(escape(clean(value), quote=True))
 
 
+def short(words: str, most: int = 600) -> str:
+    """A sentence of which nobody knows how long it is, cut."""
+    return words if len(words) <= most else f"{words[:most]}…"
+
+
 def tag(name: str, /, *children: Child, **attributes: str | bool | int | None) -> Html:
     """An element. Attributes are escaped; `class_` and `for_` lose their underscore.
 

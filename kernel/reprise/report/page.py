@@ -15,12 +15,15 @@ from typing import Final
 
 from reprise import __version__
 from reprise.replay.report import VERDICTS, Report
-from reprise.report.markup import Html, join, tag
+from reprise.report.markup import Html, join, short, tag
 from reprise.report.states import section
 from reprise.report.steps import MARKS, Room, card, css_class, duration, moment
 
 #: What the language kernels of Python are called.
 _PYTHON: Final = ("reprise", "python", "ipykernel")
+
+#: Sentences of one kind on the page.
+NOTED: Final = 100
 
 _KEYS: Final = (
     ("j", "next step"),
@@ -43,7 +46,7 @@ def page(report: Report, *, notebook: str | None, kernel: str) -> str:
         "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
         f"style-src {_hash(style)}; script-src {_hash(script)}"
     )
-    name = PurePath(notebook).name if notebook else f"session {str(report.session)[:8]}"
+    name = short(PurePath(notebook).name, 120) if notebook else f"session {str(report.session)[:8]}"
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -90,7 +93,7 @@ def _header(report: Report, name: str) -> Html:
     facts = [
         ("Session", str(report.session)),
         ("Verified", moment(report.began_at)),
-        ("Sandbox", report.backend),
+        ("Sandbox", short(report.backend, 40)),
         ("Replays", "two" if report.replays == 2 else "one"),
         ("First run", duration(recorded)),
         ("Took", duration(report.took_s)),
@@ -201,13 +204,13 @@ def _states(report: Report) -> Html | None:
 def _notes(report: Report) -> Html | None:
     parts: list[Html] = []
     if report.outside:
-        items = (tag("li", each) for each in report.outside)
+        items = (tag("li", short(each)) for each in report.outside[:NOTED])
         parts += [
             tag("h3", "The environment is not the one of the record"),
             tag("ul", *items),
         ]
     if report.unsaid:
-        items = (tag("li", each) for each in report.unsaid)
+        items = (tag("li", short(each)) for each in report.unsaid[:NOTED])
         parts += [tag("h3", "What was not compared"), tag("ul", *items)]
     scope = f" --from {report.start}" if report.start else ""
     last = report.steps[-1].seq if report.steps else 0

@@ -9,7 +9,7 @@ from reprise.quantities import amount
 from reprise.replay.report import Compared, FileDifference, NameDifference, StateReport
 from reprise.replay.variables import Variable
 from reprise.report.differences import unified
-from reprise.report.markup import Html, join, tag
+from reprise.report.markup import Html, join, short, tag
 from reprise.report.steps import causes, moment
 from reprise.workspace.manifest import Entry, shown
 
@@ -45,7 +45,7 @@ def _state(state: StateReport) -> Html:
         "section",
         title,
         when,
-        tag("p", state.note, class_="reason") if state.note else None,
+        tag("p", short(state.note), class_="reason") if state.note else None,
         _part("Files", state.files, _files(state.files, left, right)),
         _part("Variables", state.variables, _names(state.variables, left, right)),
         class_=f"state {state.verdict.replace(' ', '-')}",
@@ -56,7 +56,7 @@ def _part(
     title: str, found: Compared[FileDifference] | Compared[NameDifference], table: Html | None
 ) -> Html:
     if found.why:
-        said = f"not compared: {found.why}"
+        said = f"not compared: {short(found.why)}"
     else:
         counts = (
             (found.same, "same"),
@@ -73,7 +73,7 @@ def _unknown(found: Compared[FileDifference] | Compared[NameDifference]) -> Html
     if not found.unknown:
         return None
     items = [
-        tag("li", tag("code", name), f" {why}")
+        tag("li", tag("code", short(name, 200)), f" {short(why, 200)}")
         for name, why in list(found.unknown.items())[:_UNKNOWN]
     ]
     more = len(found.unknown) - len(items)
@@ -86,7 +86,7 @@ def _unknown(found: Compared[FileDifference] | Compared[NameDifference]) -> Html
 def _files(found: Compared[FileDifference], left: str, right: str) -> Html | None:
     rows = [
         _row(
-            tag("code", shown(each.path)),
+            tag("code", short(shown(each.path), 4096)),
             join(tag("span", _FILE_WORDS[each.kind]), _since(each.since)),
             (left, _entry(each.before)),
             (right, _entry(each.after)),
@@ -131,7 +131,7 @@ def _entry(entry: Entry | None) -> Html:
     if entry is None:
         return tag("span", "not there", class_="reason")
     if entry.type == "link":
-        return tag("span", f"→ {shown(entry.target or '')}")
+        return tag("span", f"→ {short(shown(entry.target or ''))}")
     size = amount(entry.size) if entry.type == "file" else entry.type
     return join(tag("span", size), tag("span", f" {entry.mode:04o}", class_="reason"))
 

@@ -17,7 +17,7 @@ from reprise.replay.difference import Difference
 from reprise.replay.report import StepReport, Verdict
 from reprise.replay.shown import Piece
 from reprise.report.differences import side_by_side, unified
-from reprise.report.markup import Html, clean, join, tag
+from reprise.report.markup import Html, clean, join, short, tag
 
 #: How each verdict is marked: shape and word, so that no colour has to be seen.
 MARKS: Final[dict[Verdict, str]] = {
@@ -70,7 +70,7 @@ def card(step: StepReport, room: Room, *, python: bool) -> Html:
         "summary",
         tag("span", str(step.seq), class_="seq"),
         badge(step.verdict),
-        tag("span", step.kind, class_="kind"),
+        tag("span", short(step.kind, 40), class_="kind"),
         tag("code", _first_line(step.source), class_="first"),
         tag("span", _timing(step), class_="timing"),
     )
@@ -98,7 +98,7 @@ def _body(step: StepReport, room: Room, *, python: bool) -> Iterable[Html]:
     if step.source:
         yield _source(step, room, python=python)
     if step.reason:
-        yield tag("p", f"{step.reason[:1].upper()}{step.reason[1:]}.", class_="reason")
+        yield tag("p", _sentence(step.reason), class_="reason")
     if step.causes:
         yield causes(step.causes)
     if step.chance is not None and step.verdict != "same":
@@ -113,6 +113,11 @@ def _body(step: StepReport, room: Room, *, python: bool) -> Iterable[Html]:
     if differences:
         yield _listed(differences, 0 if step.comparison is None else step.comparison.omitted, room)
     yield _facts(step)
+
+
+def _sentence(words: str) -> str:
+    cut = short(words)
+    return f"{cut[:1].upper()}{cut[1:]}."
 
 
 def _source(step: StepReport, room: Room, *, python: bool) -> Html:
@@ -146,7 +151,7 @@ def causes(found: Iterable[Cause]) -> Html:
 def _with_code(words: str) -> Html:
     """What stands between backticks as code."""
     return join(
-        *(tag("code", part) if at % 2 else part for at, part in enumerate(words.split("`")))
+        *(tag("code", part) if at % 2 else part for at, part in enumerate(short(words).split("`")))
     )
 
 
@@ -237,7 +242,7 @@ def _listed(differences: Iterable[Difference], omitted: int, room: Room) -> Html
         shown = each.diff or f"-{each.recorded}\n+{each.replayed}"
         if room.text(shown) is None:
             break
-        named = f"{each.where}: {each.kind}" + (" (volatile)" if each.volatile else "")
+        named = short(f"{each.where}: {each.kind}" + (" (volatile)" if each.volatile else ""))
         items.append(tag("li", tag("p", named), unified(shown)))
     more = tag("p", f"{omitted} more are not listed.", class_="reason") if omitted else None
     title = tag("summary", f"As compared: {len(items)} difference(s)")
@@ -245,7 +250,7 @@ def _listed(differences: Iterable[Difference], omitted: int, room: Room) -> Html
 
 
 def _facts(step: StepReport) -> Html:
-    facts = [f"asked by {step.actor}", f"accepted {moment(step.at)}"]
+    facts = [f"asked by {short(step.actor, 40)}", f"accepted {moment(step.at)}"]
     if step.status is not None:
         facts.append(f"outcome {step.status}")
     if step.again is not None:
