@@ -35,9 +35,13 @@ COMMANDS: dict[str, str] = {
     "files": "list, read and compare the files of a session's workspace, now or at a past step",
     "get": "take a file out of a session's workspace",
     "artifacts": "list the files that were taken out",
+    "fork": "begin a session that shares another one's history up to a step",
+    "rewind": "go back to an earlier step: a fork that the notebook goes on with",
     "reset": "start a session's interpreter and workspace afresh, keeping its history",
     "export": "write a session as one file: a bundle, a notebook or a script",
     "import": "bring a bundle into the log here, once all of it is proven",
+    "delete": "delete a whole session, for good",
+    "gc": "free what no session needs any more",
     "kernelspec": "install the kernel; wrap another language's kernel",
     "env": "data mounts and limits of your sandboxes",
 }
@@ -57,7 +61,8 @@ class CommandModule(Protocol):
 
     EXAMPLES: str
 
-    #: A module may also set PASS_ON = True: its arguments belong to another program.
+    #: A module may also set PASS_ON = True: its arguments belong to another program; or WORDS = True:
+    #: what follows `--` is a command line of its own, given as `args.words`.
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the command's arguments."""
@@ -108,7 +113,12 @@ def _dispatch(argv: list[str], terminal: Terminal) -> int:
     module.arguments(parser)
     if getattr(module, "PASS_ON", False) and rest[:1] not in (["-h"], ["--help"]):
         rest = ["--", *rest]
-    return module.run(parser.parse_args(rest), terminal)
+    # argparse cannot tell a command's own options from ours once there are two positionals.
+    words: list[str] = []
+    if getattr(module, "WORDS", False) and "--" in rest:
+        at = rest.index("--")
+        rest, words = rest[:at], rest[at + 1 :]
+    return module.run(parser.parse_args(rest, argparse.Namespace(words=words)), terminal)
 
 
 def command(name: str) -> CommandModule:

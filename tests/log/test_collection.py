@@ -350,14 +350,15 @@ async def test_a_writer_that_meets_a_deletion_waits_and_stores_anew(
     await all_named_are_there(log, name, writer)
 
 
+@pytest.mark.parametrize("point", ["before-left-file", "before-left-file-commit"])
 async def test_a_writer_that_meets_the_deletion_of_a_file_without_a_row_stores_it_anew(
-    log: Log, writer: Writer, dsn: str, meeting: list[str]
+    log: Log, writer: Writer, dsn: str, meeting: list[str], point: str
 ) -> None:
     name = await writer.blobs.put(DATA)
     with psycopg.connect(dsn, autocommit=True) as superuser:
         superuser.execute("DELETE FROM reprise.blobs")
     age_blobs(dsn, log.home)
-    meeting.append("before-left-file-commit")
+    meeting.append(point)
     assert (await log.collect()).files == 1
     await all_named_are_there(log, name, writer)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import shlex
 from collections.abc import Mapping
 
 from reprise.commands.opened import (
@@ -107,6 +108,9 @@ async def _as_table(reader: Reader, start: int, terminal: Terminal) -> None:
     terminal.line(
         f"session {reader.session}   kernel {info.kernel}   {info.notebook or ''}".rstrip()
     )
+    if info.parent is not None:
+        shared = "an empty fork" if info.fork_seq == -1 else f"forked after step {info.fork_seq}"
+        terminal.line(terminal.paint(f"{shared} of session {info.parent}", "dim"))
     terminal.line(
         terminal.paint(
             f"{'step':>6}  {'accepted':19}  {'kind':7}  {'by':6}  {'outcome':11}  "
@@ -148,6 +152,8 @@ async def _as_json(reader: Reader, start: int, outputs: bool, terminal: Terminal
         "notebook": info.notebook,
         "kernel": info.kernel,
         "environment": info.environment,
+        "parent": None if info.parent is None else str(info.parent),
+        "fork_seq": info.fork_seq,
     }
     terminal.piece(json.dumps(head, indent=2)[:-2] + ',\n  "steps": [')
     between = "\n    "
@@ -209,7 +215,13 @@ def what(record: StepRecord) -> str:
         return f"{text}, {len(removed)} removed" if removed else text
     if kind == "restart":
         return "workspace emptied" if payload.get("emptied") else "files kept"
-    return first_line(str(payload.get("command") or payload.get("name") or ""))
+    if kind == "mount":
+        return f"{payload.get('target')}  (tree {str(payload.get('tree'))[:12]})"
+    if "stop" in payload:
+        return f"stop of the command of step {payload['stop']}"
+    argv = payload.get("argv")
+    text = str(payload.get("shell")) if argv is None else shlex.join(map(str, argv))
+    return first_line(text) + (" &" if payload.get("background") else "")
 
 
 def _mapping(value: Json) -> Mapping[str, Json]:

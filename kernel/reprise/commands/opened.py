@@ -53,6 +53,8 @@ async def find_session(log: Log, named: str) -> uuid.UUID:
         return (await log.reader(whole)).session
     sessions = await log.sessions()
     found = [info for info in sessions if _fits(info, named)]
+    if len({info.notebook for info in found}) == 1 and not _by_id(found, named):
+        found = await _attached(log, found)
     if not found:
         raise SessionNotFound(
             f"No session of {log.owner} has the id or the notebook {named!r}. "
@@ -64,6 +66,25 @@ async def find_session(log: Log, named: str) -> uuid.UUID:
         )
         raise UsageError(f"{named!r} fits {len(found)} sessions; name one by its id:\n{listed}")
     return found[0].id
+
+
+async def _attached(log: Log, found: list[SessionInfo]) -> list[SessionInfo]:
+    """Of a notebook's session and its forks the one that the notebook leads to.
+
+    A fork carries the notebook's name, but is named by its id until the notebook goes over to it.
+    """
+    leading = await log.bound()
+    for few in (
+        [info for info in found if info.id in leading],
+        [info for info in found if info.parent is None],
+    ):
+        if len(few) == 1:
+            return few
+    return found
+
+
+def _by_id(found: list[SessionInfo], named: str) -> bool:
+    return any(info.notebook is None or str(info.id).startswith(named.lower()) for info in found)
 
 
 def _fits(info: SessionInfo, named: str) -> bool:

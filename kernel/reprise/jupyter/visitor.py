@@ -1,8 +1,9 @@
-"""Asks a running kernel about its workspace, from another process (`reprise files` and others)."""
+"""Asks a running kernel for what Jupyter has no message for, from another process."""
 
 from __future__ import annotations
 
 import time
+import uuid
 from pathlib import Path
 
 from jupyter_client.blocking.client import BlockingKernelClient
@@ -27,8 +28,16 @@ class KernelWorkspace:
         self._client.stop_channels()
 
     def ask(self, **content: Json) -> tuple[dict[str, Json], list[bytes]]:
-        """One request. Raises UnavailableError when the kernel does not answer or refuses."""
-        message = self._client.session.msg("workspace_request", content)
+        """A `workspace_request`. Raises UnavailableError when there is no answer, or a refusal."""
+        return self.request("workspace_request", content)
+
+    def attach(self, session: uuid.UUID, *, interrupt: bool = False) -> None:
+        """Let the kernel go on with another session. Raises UnavailableError as `ask` does."""
+        self.request("attach_request", {"session": str(session), "interrupt": interrupt})
+
+    def request(self, kind: str, content: dict[str, Json]) -> tuple[dict[str, Json], list[bytes]]:
+        """One request of our own (docs/messages.md) and its answer."""
+        message = self._client.session.msg(kind, content)
         self._client.control_channel.send(message)
         deadline = time.monotonic() + self._timeout_s
         while (left := deadline - time.monotonic()) > 0:

@@ -293,6 +293,7 @@ class _Collection:
             )
             if not made:
                 return None
+            failpoint("before-left-file")
             size = await asyncio.to_thread(self._files.take, name, self._files_before)
             failpoint("before-left-file-commit")
             await self._ask(

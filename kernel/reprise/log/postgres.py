@@ -120,6 +120,15 @@ class Log:
         )
         return rows[0][0] if rows else None
 
+    async def bound(self) -> set[uuid.UUID]:
+        """The sessions that some key leads to now."""
+        rows = await self._ask(
+            "SELECT DISTINCT session FROM (SELECT DISTINCT ON (key) session"
+            " FROM reprise.bindings WHERE owner = %s ORDER BY key, number DESC) AS latest",
+            [self.owner],
+        )
+        return {row[0] for row in rows}
+
     async def sessions(self) -> list[SessionInfo]:
         """All sessions of this owner, the one used last first."""
         rows = await self._ask(SESSION_QUERY + " ORDER BY h.last_at DESC, s.id", [self.owner])

@@ -1,0 +1,48 @@
+"""`reprise gc`: deletes the stored bytes that no session names any more."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from reprise.commands.opened import opened_log
+from reprise.commands.terminal import Terminal
+from reprise.log.collection import GRACE_S, Collected
+from reprise.quantities import amount, parse_seconds
+
+EXAMPLES = """\
+  reprise gc --dry-run      how much would go
+  reprise gc                what has been without a name for a day
+  reprise gc --grace 1h     the least grace: what kernels are about to name is left alone
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--grace",
+        metavar="TIME",
+        help="leave alone what was stored or asked for within this time, such as 2h (default: a "
+        "day; an hour at least)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say what would go")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(args: argparse.Namespace, terminal: Terminal) -> int:
+    grace_s = GRACE_S if args.grace is None else parse_seconds(args.grace)
+    found = asyncio.run(_collect(grace_s, args.dry_run, terminal))
+    if args.json:
+        terminal.json(vars(found))
+        return 0
+    verb = "would go" if found.dry_run else "are gone"
+    left = f", and {found.files} files left by writers that died" if found.files else ""
+    terminal.line(f"{found.blobs} blobs that nothing names{left} {verb}: {amount(found.bytes)}.")
+    return 0
+
+
+async def _collect(grace_s: float, dry_run: bool, terminal: Terminal) -> Collected:
+    async with opened_log(terminal) as log:
+        terminal.status("looking for what nothing names …")
+        found = await log.collect(grace_s=grace_s, dry_run=dry_run)
+        terminal.status("")
+        return found
