@@ -61,8 +61,8 @@ class CommandModule(Protocol):
 
     EXAMPLES: str
 
-    #: A module may also set PASS_ON = True: its arguments belong to another program; or WORDS = True:
-    #: what follows `--` is a command line of its own, given as `args.words`.
+    #: A module may also set PASS_ON = True: its arguments belong to another program; or
+    #: WORDS = True: what follows `--` is a command line of its own, given as `args.words`.
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the command's arguments."""

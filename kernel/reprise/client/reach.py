@@ -28,6 +28,8 @@ from reprise.log.store import SessionInfo
 
 #: Seconds between two looks for something that nobody tells of.
 LOOK_S: Final = 0.1
+#: Seconds that a kernel which is just ending may still hold its session.
+RELEASE_S: Final = 3.0
 
 OnOther = Callable[[str, Mapping[str, Json]], None]
 
@@ -235,7 +237,7 @@ class Reach:
             elif info is None or not _holds(info):
                 if loop.time() - begun >= wait_s:
                     return await self._started(info)
-            elif loop.time() - begun > self.patience.back:
+            elif loop.time() - begun > max(wait_s, RELEASE_S):
                 raise held_elsewhere(info)
             await asyncio.sleep(LOOK_S)
 
@@ -297,7 +299,7 @@ class Reach:
         async with self._lock:
             own = self._own
             if own is not None:
-                await own.restart()
+                await own.restart(self.session)
                 await line.close(KernelGone("The kernel was restarted."))
                 self._line = await own.line(self.patience.start, self.patience.heartbeat)
                 self._line.on_other = self._on_other

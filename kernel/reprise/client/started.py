@@ -56,7 +56,10 @@ class Start:
 class OwnKernel:
     """Made by `start_kernel`; `close` ends the process."""
 
-    def __init__(self, manager: AsyncKernelManager, log: Path, stack: contextlib.ExitStack) -> None:
+    def __init__(
+        self, start: Start, manager: AsyncKernelManager, log: Path, stack: contextlib.ExitStack
+    ) -> None:
+        self._start = start
         self._manager = manager
         self._log = log
         self._stack = stack
@@ -94,9 +97,9 @@ class OwnKernel:
                 "`reprise doctor` says what this machine lacks."
             ) from error
 
-    async def restart(self) -> None:
-        """A `restart` step, then a new process on the same session."""
-        await self._manager.restart_kernel()
+    async def restart(self, session: uuid.UUID) -> None:
+        """A `restart` step, then a new process on the session (it may have gone to another one)."""
+        await self._manager.restart_kernel(env=self._start.variables(session))
 
     async def close(self) -> None:
         """Shut it down as Jupyter does; it is killed when it does not end by itself."""
@@ -136,7 +139,7 @@ async def start_kernel(start: Start, session: uuid.UUID) -> OwnKernel:
             raise UnavailableError(
                 f"The kernel {start.kernel!r} could not be started in {start.folder}: {error}."
             ) from error
-        return OwnKernel(manager, log, opened.pop_all())
+        return OwnKernel(start, manager, log, opened.pop_all())
 
 
 def _runtime() -> Path:

@@ -26,15 +26,16 @@ EXAMPLES = """\
   reprise exec analysis.ipynb --stop 17
 """
 
+#: The command's own words follow `--`.
+WORDS = True
+
 #: What a command may read from its standard input (the kernel's bound).
 STDIN_BYTES = 8 << 20
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "reprise exec SESSION [OPTIONS] -- CMD …"
     add_session(parser)
-    parser.add_argument(
-        "command", nargs="*", metavar="CMD", help="its words; a single one is shell text"
-    )
     parser.add_argument(
         "--cwd", metavar="DIR", help="where it runs (default: the notebook's place)"
     )
@@ -58,7 +59,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, terminal: Terminal) -> int:
     asked = [args.list, args.read is not None, args.stop is not None]
-    if sum(asked) + bool(args.command) != 1:
+    if sum(asked) + bool(args.words) != 1:
         raise UsageError(
             "Name one thing: a command after --, --list, --read N or --stop N."
             " `reprise exec --help` has examples."
@@ -212,7 +213,7 @@ def _read(kernel: Kernel, args: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def _command(args: argparse.Namespace) -> str | list[str]:
-    words: list[str] = args.command
+    words: list[str] = args.words
     return words[0] if len(words) == 1 else words
 
 
