@@ -346,7 +346,7 @@ class Router:
             with self._waiting.of(request):
                 await session.ready()
         if main:
-            await session.sync_folder()
+            await session.upkeep.sync_folder()
 
     def _live_step(self, request: Request, kind: StepKind, main: bool) -> LiveStep:
         return LiveStep(
@@ -709,11 +709,11 @@ class Router:
         self._clients.status(request, "busy")
         await self.stop_running()
         if not restart:
-            await self.session.record_state(seconds=STATE_S)
+            await self.session.upkeep.record_state(seconds=STATE_S)
         else:
             try:
                 async with asyncio.timeout(RESTART_S):
-                    await self.session.restart_step(kept_s=KEEP_TREE_S)
+                    await self.session.upkeep.restart_step(kept_s=KEEP_TREE_S)
             except TimeoutError:
                 log.error("The restart was not recorded: the database did not answer in time.")
             except RepriseError as error:

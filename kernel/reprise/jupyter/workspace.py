@@ -51,16 +51,16 @@ async def _answer(session: LiveSession, content: Mapping[str, Json]) -> Answer:
             told, data = await guest.call("get", {**asked, "length": length})
             return {name: told.get(name) for name in ("size", "type", "mode")}, data
         case "keep":
-            kept = await session.keep(str(content.get("path")), USER)
+            kept = await session.upkeep.keep(str(content.get("path")), USER)
             told = {"id": str(kept.id), "sha256": kept.sha256, "size": kept.size, "seq": kept.seq}
             return told, []
         case "commands":
             return {"commands": [_listed(each) for each in await guest.commands()]}, []
         case "state":
-            state = await session.state()
+            state = await session.upkeep.state()
             return {"seq": state.seq, "files": state.files, "variables": state.variables}, []
         case "reset":
-            return {"seq": await session.reset()}, []
+            return {"seq": await session.upkeep.reset()}, []
         case other:
             raise GuestCallFailed(
                 f"No operation {other!r}; there are list, read, keep, commands, state and reset."

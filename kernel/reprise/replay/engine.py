@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
 from reprise.errors import (
     DatabaseUnavailable,
-    GuestCallFailed,
     LeaseLost,
     RepriseError,
     ResumeCancelled,
@@ -23,33 +22,23 @@ from reprise.errors import (
 )
 from reprise.failpoints import failpoint
 from reprise.log.model import (
-    NO_OUTPUTS,
-    SYSTEM,
-    USER,
-    Actor,
     Json,
     NewOutcome,
     NewStep,
     Outcome,
     OutputEntry,
-    Status,
     Step,
 )
 from reprise.log.postgres import Log, now_us
-from reprise.log.store import Artifact, Notice, SessionLog, StateRecord
-from reprise.replay import states
-from reprise.replay.artifacts import keep_file
+from reprise.log.store import Notice, SessionLog
 from reprise.replay.durable import DurableLog
-from reprise.replay.executor import IN_PLACE, restart_interpreter
 from reprise.replay.link import KernelLink
-from reprise.replay.restarts import reset_step
 from reprise.replay.resume import Resume
 from reprise.replay.surroundings import Router, SessionPlan
+from reprise.replay.upkeep import Upkeep
 from reprise.sandbox.connection import Guest
 from reprise.sandbox.contract import DeathCause
 from reprise.sandbox.environment import EnvironmentSpec, difference
-from reprise.workspace.sync import FolderSync
-from reprise.workspace.transfer import clear_workspace, keep_tree
 
 log = logging.getLogger("reprise")
 
@@ -83,7 +72,8 @@ class LiveSession:
         self._lease_lost: str | None = None
         self._database: Log | None = None
         self._environment: str | None = None
-        self._sync: FolderSync | None = None
+        #: what the session does for its files and for whoever asks after them
+        self.upkeep = Upkeep(self, start)
         self._link: KernelLink | None = None
         #: a sandbox that was started before there was a session
         self._first = link
@@ -91,7 +81,7 @@ class LiveSession:
         self._resume: asyncio.Task[None] | None = None
         self._order = asyncio.Lock()
         self._opening = asyncio.Lock()
-        self._way = Resume(start, router, self._say)
+        self._way = Resume(start, router, self.say)
         self._running: set[int] = set()
         self._revivals = 0
         self._closing = False
@@ -147,6 +137,13 @@ class LiveSession:
         )
 
     @property
+    def database(self) -> Log:
+        """The log of the session's owner. Raises DatabaseUnavailable while it is not open."""
+        if self._database is None:
+            raise DatabaseUnavailable("The session's log is not open, so nothing was done.")
+        return self._database
+
+    @property
     def link(self) -> KernelLink:
         if self._link is None:
             raise SandboxDied("The sandbox has not started yet.")
@@ -193,8 +190,7 @@ class LiveSession:
             self._environment = environment.digest
             await self._tell_of_changes(opened, environment)
             await opened.record_environment(environment.digest, environment.to_json())
-            if self._start.folder is not None:
-                self._sync = await FolderSync.begin(self._start.folder(), opened)
+            await self.upkeep.begin(opened)
             await self._on_open(opened)
         except BaseException:
             await opened.close()  # or the next attempt would wait for a lease of our own
@@ -212,11 +208,12 @@ class LiveSession:
                 self._database, self._id = await self._open_log()
             if session == self._id and self._log is not None:
                 return self.writer.next_seq
-            before = self._sync
+            before = self.upkeep
+            self.upkeep = Upkeep(self, self._start)
             try:
                 opened = await self._take(self._database, session)
             except BaseException:
-                self._sync = before
+                self.upkeep = before
                 raise
             failpoint("attach-taken")
             self.cancel_resume()
@@ -227,7 +224,7 @@ class LiveSession:
             )
             self._id, self._lease_lost = session, None
             self.prompt_offset, self.last_seq = 0, None
-            self._way = Resume(self._start, self._router, self._say)
+            self._way = Resume(self._start, self._router, self.say)
             self._running.clear()
             if self._link is not None:
                 await self._link.guest.kill()
@@ -237,35 +234,12 @@ class LiveSession:
         self._background(self.resume_eagerly())
         return opened.next_seq
 
-    async def writable(self) -> None:
-        """Return when the log can be written, whatever the sandbox does."""
-        await self._open_or_recover()
-
-    async def state(self, *, seconds: float = states.SECONDS) -> StateRecord:
-        """What stands in the sandbox after the last step; the caller sees that none runs."""
-        seq = self.writer.next_seq - 1
-        isolated = self._start.backend.isolated
-        files, variables = await states.take(
-            self.link, self.writer.blobs, isolated, seconds=seconds
-        )
-        return StateRecord(seq, now_us(), files, variables)
-
-    async def record_state(self, *, seconds: float) -> None:
-        """Keep what stands in the sandbox for a later `verify`, if it is quickly had."""
-        if not self.live or self.writer.next_seq == 0:
-            return
-        try:
-            async with asyncio.timeout(seconds):
-                await self.writer.record_state(await self.state(seconds=seconds))
-        except (TimeoutError, RepriseError) as error:
-            log.info("The state at the end was not taken down: %r", error)
-
-    async def keep(self, path: str, actor: Actor) -> Artifact:
-        """Take a file out of the workspace: a blob and a row that says who and when."""
-        await self.ready()
-        if self._database is None:
-            raise DatabaseUnavailable("The session's log is not open, so no file was kept.")
-        return await keep_file(self.link.guest, self._database, self.writer, path, actor)
+    async def writable(self) -> SessionLog:
+        """The log, when it can be written, whatever the sandbox does."""
+        if self._log is None:
+            return await self.open()
+        await self._log.recovered()
+        return self.writer
 
     async def _on_lease_lost(self, error: LeaseLost) -> None:
         """Another process goes on with this session. What stands here is no longer its state."""
@@ -335,7 +309,7 @@ class LiveSession:
             self._resume.cancel()
 
     async def _bring_back(self) -> None:
-        opened = await self._open_or_recover()
+        opened = await self.writable()
         while True:
             await asyncio.shield(self.launch())
             link = self.link
@@ -360,13 +334,7 @@ class LiveSession:
             await self._way.done(chosen, opened.next_seq - 1, time.monotonic() - started)
             return
 
-    async def _open_or_recover(self) -> SessionLog:
-        if self._log is None:
-            return await self.open()
-        await self._log.recovered()
-        return self.writer
-
-    async def _say(
+    async def say(
         self, seq: int | None, code: str, text: str, detail: Mapping[str, Json] | None = None
     ) -> None:
         notice = Notice(seq, now_us(), code, text, detail or {})
@@ -390,86 +358,6 @@ class LiveSession:
         self._background(self.resume_eagerly())
 
     # steps ----------------------------------------------------------------------------------
-
-    async def sync_folder(self) -> None:
-        """Bring what changed in the notebook's folder into the workspace, as an upload step."""
-        if self._sync is None:
-            return
-        change = await self._sync.changes(self.link.guest)
-        if change is None:
-            return
-        for told in change.notices:
-            await self._say(None, told.code, told.text, told.detail)
-        if change.payload is None:
-            return
-        began = time.monotonic()
-        link = self.link
-        await change.store(self.writer.blobs)
-        payload = change.payload
-        step = await self.accept(
-            NewStep("upload", payload, self.environment, now_us(), SYSTEM, blobs=change.blobs)
-        )
-        cause: dict[str, Json] | None = None
-        status: Status = "ok"
-        try:
-            await change.apply(link.guest, self.writer.blobs)
-        except GuestCallFailed as error:
-            status, cause = "error", {"what": "upload", "detail": str(error)}
-            await self._say(step.seq, "upload-failed", f"A changed file was not copied in: {error}")
-        except SandboxDied as error:
-            status, cause = "died", {"what": "upload", "detail": str(error)}
-        took = round((time.monotonic() - began) * 1e6)
-        await self.conclude(step, NewOutcome(status, NO_OUTPUTS, now_us(), took, cause=cause))
-        if status == "died":
-            self.rolled_back(link)
-            raise SandboxDied(
-                "The sandbox died while files of the notebook's folder were copied in, so the cell "
-                f"was not run. The state is as after step {step.seq - 1}. Run it again."
-            )
-        self._sync.done(change)
-
-    async def restart_step(self, *, kept_s: float) -> None:
-        """Record a restart: the interpreter ends, the files stay as they are.
-
-        kept_s: seconds that keeping the workspace's tree may take; without a tree a resume
-        replays what came before the restart too.
-        """
-        opened = await self._open_or_recover()
-        if opened.next_seq == 0:
-            return
-        tree: str | None = None
-        if not self._start.backend.isolated:
-            tree = IN_PLACE
-        elif self.live:
-            try:
-                async with asyncio.timeout(kept_s):
-                    tree = await keep_tree(self.link.guest, opened.blobs)
-            except (TimeoutError, GuestCallFailed, SandboxDied) as error:
-                log.warning("The workspace's files were not kept at the restart: %r", error)
-        if tree is None:
-            await self._say(
-                None,
-                "tree-not-kept",
-                "The restart did not keep a copy of the workspace's files (too large, or out of "
-                "time): the steps before it will be played again to bring them back.",
-            )
-        step = await self.accept(
-            NewStep("restart", {"tree": tree, "emptied": False}, self.environment, now_us(), USER)
-        )
-        await self.conclude(step, NewOutcome("ok", NO_OUTPUTS, now_us()))
-
-    async def reset(self) -> int:
-        """A clean interpreter and an empty workspace, as a step; returns its seq."""
-        opened = self.writer
-        step = await self.accept(await reset_step(opened.blobs, self.environment))
-        if self._start.backend.isolated:
-            await clear_workspace(self.link.guest)
-        await restart_interpreter(self.link)
-        await self.conclude(step, NewOutcome("ok", NO_OUTPUTS, now_us()))
-        if self._start.folder is not None:
-            self._sync = await FolderSync.begin(self._start.folder(), opened)
-        self.prompt_offset = 0
-        return step.seq
 
     @property
     def environment(self) -> str:

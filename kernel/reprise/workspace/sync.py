@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 
-from reprise.log.model import REPLAYED, Json
+from reprise.log.model import Json
 from reprise.log.store import Blobs, LogReader
 from reprise.sandbox.connection import Guest
 from reprise.workspace.folder import HostFolder, Scan
@@ -124,7 +124,8 @@ class FolderSync:
         """Begin from what the session's upload steps have brought in so far."""
         base = Manifest()
         for summary in await log.summaries():
-            if summary.kind not in ("upload", "restart") or summary.status not in REPLAYED:
+            # An upload that failed changed nothing.
+            if summary.kind not in ("upload", "restart") or summary.status != "ok":
                 continue
             async for record in log.records(summary.seq, summary.seq + 1, outputs=False):
                 payload = record.step.payload
