@@ -48,7 +48,7 @@ def tag(name: str, /, *children: Child, **attributes: str | bool | int | None) -
         if value is True:
             said.append(f" {named}")
         elif value is not None and value is not False:
-            said.append(f' {named}="{text(str(value))}"')
+            said.append(f' {named}="{text(value if isinstance(value, str) else str(value))}"')
     opened = f"<{name}{''.join(said)}>"
     if name in _VOID:
         return Html(opened)
