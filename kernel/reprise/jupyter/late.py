@@ -26,19 +26,21 @@ class LateOutputs:
     """The late output of all steps of a session.
 
     limit: bytes that one step may send late.
-    show: shows a message to the clients. store: commits a batch of one step's (seq, entries).
+    show: shows a message to the clients.
+    store: commits a batch of one step's (seq, entries, the bytes of buffers that they name).
     """
 
     def __init__(
         self,
         limit: int,
         show: Callable[[Message, bytes], None],
-        store: Callable[[int, list[OutputEntry]], Awaitable[None]],
+        store: Callable[[int, list[OutputEntry], list[bytes]], Awaitable[None]],
     ) -> None:
         self._limit = limit
         self._show = show
         self._store = store
         self._recorders: OrderedDict[int, OutputRecorder] = OrderedDict()
+        self._blobs: dict[int, list[bytes]] = {}
         self._task: asyncio.Task[None] | None = None
         self._now = asyncio.Event()
 
@@ -50,6 +52,8 @@ class LateOutputs:
         entry = output_entry(message)
         for shown in recorder.add(entry, message.payload_size):
             whole = shown is entry
+            if whole and message.buffers:
+                self._blobs.setdefault(seq, []).extend(message.buffers)
             self._show(message if whole else entry_message(shown, message.raw_parent), topic)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._store_soon())
@@ -59,9 +63,9 @@ class LateOutputs:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._now.wait(), LATE_S)
         for seq, recorder in list(self._recorders.items()):
-            entries = recorder.take()
+            entries, blobs = recorder.take(), self._blobs.pop(seq, [])
             if entries:
-                await self._store(seq, entries)
+                await self._store(seq, entries, blobs)
         while len(self._recorders) > REMEMBERED:
             self._recorders.popitem(last=False)
 

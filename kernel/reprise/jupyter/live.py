@@ -132,7 +132,8 @@ class LiveStep:
             if self.run.overdue is not None and not self.run.finished.done():
                 self.run.await_reply()
         silent = bool(self.request.message.content().get("silent"))
-        if self.input_shown is not None or silent or self._interrupt_waits:
+        begun = self.input_shown is not None or self.kind == "comm"
+        if begun or silent or self._interrupt_waits:
             self._interrupt_now()
         else:
             self._interrupt_waits = True
@@ -146,6 +147,10 @@ class LiveStep:
     async def _send_interrupt(self, link: KernelLink) -> None:
         try:
             await link.guest.call("interrupt")
+            if self.kind == "comm" and self.run is not None:
+                # Handled in a subshell, it is out of an interrupt's reach and goes on.
+                await asyncio.wait([self.run.finished], timeout=INTERRUPTED_REPLY_S)
+                self.interrupted = self.run.finished.done()
         except RepriseError as error:
             log.warning("The interrupt did not arrive: %s", error)
         finally:
@@ -161,7 +166,7 @@ class LiveStep:
         payload = request_payload(message)
         self.link = link = self.session.link
         subshell = message.subshell_id
-        if subshell in self.session.subshells and subshell not in link.subshells:
+        if subshell is not None and self.session.had_subshell(subshell):
             await ensure_subshell(link, subshell)
         blobs: tuple[str, ...] = ()
         if message.buffers:
@@ -173,6 +178,7 @@ class LiveStep:
             self,
             expects_reply=self.kind == "cell",
             channel=Channel.CONTROL if self.request.channel == "control" else Channel.SHELL,
+            live=True,
         )
         new = NewStep(
             self.kind,

@@ -541,6 +541,8 @@ class Router:
     def _answer_here(self, request: Request) -> None:
         if request.message.msg_type == "kernel_info_request":
             self._begin(self._kernel_info(request))
+        elif request.message.msg_type == "comm_info_request" and self.session.resuming:
+            self._begin(self._pass_when_back(request))
         else:
             self._clients.locally(request, answer_without_kernel(request.message))
 
@@ -551,6 +553,15 @@ class Router:
             self._clients.locally(request, answer_without_kernel(request.message))
             return
         self._pass_on(request)
+
+    async def _pass_when_back(self, request: Request) -> None:
+        """A page that is told of no comm now would not bring its widgets back later."""
+        try:
+            await self.session.ready()
+        except RepriseError:
+            self._clients.locally(request, answer_without_kernel(request.message))
+        else:
+            self._pass(request)
 
     def _pass_on(self, request: Request) -> None:
         message = request.message
@@ -575,6 +586,8 @@ class Router:
             if isinstance(subshell, str):
                 self.session.link.subshells.add(subshell)
                 self.session.subshells.add(subshell)
+        if message.msg_type == "delete_subshell_reply" and message.content().get("status") == "ok":
+            self.session.subshell_deleted(str(request.message.content().get("subshell_id")))
         if message.msg_type == "kernel_info_reply" and self._banner_note:
             message = message.with_content(self._noted(message.content()))
         main = self._main
@@ -612,8 +625,8 @@ class Router:
             return
         self._late.add(seq, message, topic)
 
-    async def _store_late(self, seq: int, entries: list[OutputEntry]) -> None:
-        await self.session.show(seq, entries, [], late=True)
+    async def _store_late(self, seq: int, entries: list[OutputEntry], blobs: list[bytes]) -> None:
+        await self.session.show(seq, entries, blobs, late=True)
 
     # what the engine tells ------------------------------------------------------------
 
@@ -689,6 +702,9 @@ class Router:
         """Interrupt what runs, or the resume; harmless when nothing runs."""
         session = self.session
         running = [step for step in self._running if step.kind != "comm"]
+        if not running:
+            # A widget's callback that takes too long.
+            running = [s for s in self._running if s.run is not None and s.run.began is not None]
         for step in running:
             step.interrupt()
         if not running and session.resuming:

@@ -89,6 +89,9 @@ class LiveSession:
         self.prompt_offset = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self.subshells: set[str] = set()
+        self._deleted: set[str] = set()
+        #: whether another process had the session before, so that pages may know its subshells
+        self._continued = False
         self.last_seq: int | None = None
 
     # beginnings -----------------------------------------------------------------------------
@@ -185,6 +188,7 @@ class LiveSession:
         """Become the writer of a session, and set up what depends on it."""
         opened = await database.acquire(session, self._holder)
         failpoint("lease-taken")
+        self._continued = self._log is not None or opened.next_seq > 0
         try:
             environment = await asyncio.to_thread(self._start.environment)
             self._environment = environment.digest
@@ -233,6 +237,15 @@ class LiveSession:
         self.launch()
         self._background(self.resume_eagerly())
         return opened.next_seq
+
+    def had_subshell(self, subshell: str) -> bool:
+        """Whether a page may know this subshell, of whatever language kernel it was."""
+        return subshell in self.subshells or (self._continued and subshell not in self._deleted)
+
+    def subshell_deleted(self, subshell: str) -> None:
+        self.subshells.discard(subshell)
+        self.link.subshells.discard(subshell)
+        self._deleted.add(subshell)
 
     async def writable(self) -> SessionLog:
         """The log, when it can be written, whatever the sandbox does."""

@@ -257,8 +257,7 @@ class Player:
         if final is not None:
             run.recorder.add(final)
         replayed = run.recorder.take()
-        if not self._link.pairings.get(run.request.msg_id, True):
-            del self._link.pairings[run.request.msg_id]
+        self._link.replayed(run.request.msg_id)
         comparison = compare(
             record.outputs,
             replayed,

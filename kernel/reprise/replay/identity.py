@@ -25,8 +25,11 @@ OPENING: Final = frozenset({"comm_open", "display_data", "execute_result"})
 #: Ids of one group are paired by their order; those of two groups never.
 Group = tuple[str, ...]
 
+#: What a message opens: its group and its id.
+Opened = tuple[Group, str]
 
-def opening(msg_type: str, content: Mapping[str, Json]) -> tuple[Group, str] | None:
+
+def opening(msg_type: str, content: Mapping[str, Json]) -> Opened | None:
     """The id that a message opens and its group: comms by target and model, displays."""
     group: Group
     if msg_type == "comm_open":
@@ -66,19 +69,15 @@ class Pairing:
     def __bool__(self) -> bool:
         return any(self._waiting.values())
 
-    def learn(self, ids: IdMap, msg_type: str, content: Mapping[str, Json]) -> str | None:
-        """Pair what a message of the replay opens, as the kernel sent it.
+    def learn(self, ids: IdMap, opened: Opened) -> str | None:
+        """Pair what the replay opened, as the kernel called it.
 
-        Returns the recorded id of what it opens, or None when it opens nothing, or something
-        that the record does not hold.
+        Returns the recorded id of it, or None when the record does not hold (more of) such.
 
         The n-th of a group in the record is the n-th of that group on the replay. An id that is
         known already (one that a person chose, or that an earlier step opened) is itself.
         """
-        found = opening(msg_type, content)
-        if found is None:
-            return None
-        group, new = found
+        group, new = opened
         waiting = self._waiting.get(group)
         if not waiting:
             return None
@@ -126,7 +125,9 @@ class IdMap:
         pairing = Pairing(recorded)
         if pairing:
             for entry in replayed:
-                pairing.learn(self, entry.type, entry.content)
+                opened = opening(entry.type, entry.content)
+                if opened is not None:
+                    pairing.learn(self, opened)
 
     def add(self, recorded_id: str, new_id: str) -> bool:
         """Map one pair; a later pair replaces an earlier one of either id.

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from reprise.errors import SandboxDied
 from reprise.log.model import Json, OutputEntry
-from reprise.replay.identity import OPENING, IdMap, Pairing
+from reprise.replay.identity import OPENING, IdMap, Opened, Pairing, opening
 from reprise.replay.message import (
     UNRECORDED,
     Malformed,
@@ -31,6 +31,9 @@ from reprise.sandbox.frames import Channel
 
 log = logging.getLogger("reprise")
 
+
+#: Openings remembered that no replayed step has claimed.
+UNCLAIMED = 1000
 
 #: As they stand in a header.
 _OPENING = tuple(kind.encode() for kind in OPENING)
@@ -78,6 +81,7 @@ class Run:
     inputs: replies to input_request so far, None for a password.
     heard: set by its busy, by an output, and at its end.
     began, ended: its busy and its idle, by their number among all messages on iopub.
+    live: a client's request, not a recorded one that is played again.
     """
 
     request: Message
@@ -99,6 +103,7 @@ class Run:
     heard: asyncio.Event = field(default_factory=asyncio.Event)
     began: int | None = None
     ended: int | None = None
+    live: bool = False
     reply_grace_s: float = REPLY_GRACE_S
     overdue: asyncio.TimerHandle | None = None
 
@@ -142,6 +147,10 @@ class KernelLink:
         self.ids = IdMap()
         #: ids that replayed steps are still to open, by the msg_id of their request
         self.pairings: dict[str, Pairing] = {}
+        #: what a replay has opened and no step's record has held so far
+        self._unclaimed: list[Opened] = []
+        #: no new cell has run since the replay
+        self._returning = True
         self.runs: dict[str, Run] = {}
         #: subshells of this language kernel, by the ids that clients and the log know
         self.subshells: set[str] = set()
@@ -187,6 +196,7 @@ class KernelLink:
         """The interpreter starts anew: ids and subshells of the old one mean nothing now."""
         self.ids = IdMap()
         self.pairings.clear()
+        self._unclaimed.clear()
         self.subshells.clear()
 
     # what we send ---------------------------------------------------------------------------
@@ -194,6 +204,8 @@ class KernelLink:
     def start(self, run: Run) -> None:
         """Send a run's request. Raises SandboxDied when there is nobody to send it to."""
         self._check_alive()
+        if run.live and run.expects_reply:
+            self._returning = False
         self.runs[run.request.msg_id] = run
         self.send(run.channel, run.client, run.request)
 
@@ -232,7 +244,7 @@ class KernelLink:
         prefix, frames = parts[0], parts[1:]
         try:
             reopened = False
-            if self.pairings and channel is Channel.IOPUB:
+            if channel is Channel.IOPUB and (self.pairings or self._returning):
                 # Before its own ids are replaced: what follows may name them at once.
                 reopened = self._pair(frames)
             if self.ids:
@@ -265,19 +277,39 @@ class KernelLink:
             self._gone(cause)
 
     def _pair(self, frames: list[bytes]) -> bool:
-        """Learn the ids that a message opens; True for a comm that the page has already.
+        """Learn the id that a message opens; True for a comm that the page has already.
 
-        A thread may open one so late that nobody replays any more. Shown again, the page would
-        put a second model in the place of the first.
+        What a thread opens belongs to whatever ran last (ipykernel), another step than at its
+        first run perhaps; so until a new cell has run, any replayed step may claim it.
         """
         if not any(kind in frames[0] for kind in _OPENING):
             return False
         message = Message.from_frames(frames)
-        pairing = self.pairings.get(message.parent_id() or "")
-        if pairing is None or message.msg_type not in OPENING:
+        opened = opening(message.msg_type, message.content())
+        if opened is None:
             return False
-        old = pairing.learn(self.ids, message.msg_type, message.content())
+        parent = message.parent_id() or ""
+        pairing, run = self.pairings.get(parent), self.runs.get(parent)
+        old = None if pairing is None else pairing.learn(self.ids, opened)
+        if old is None and self._returning and not (run is not None and run.live):
+            for other in self.pairings.values():
+                old = other.learn(self.ids, opened)
+                if old is not None:
+                    break
+            else:
+                if len(self._unclaimed) < UNCLAIMED:
+                    self._unclaimed.append(opened)
         return old is not None and message.msg_type == "comm_open"
+
+    def replayed(self, msg_id: str) -> None:
+        """A replayed step has ended: what it has not opened may have been opened before it."""
+        pairing = self.pairings.get(msg_id)
+        if pairing:
+            self._unclaimed = [
+                each for each in self._unclaimed if pairing.learn(self.ids, each) is None
+            ]
+        if not pairing:
+            self.pairings.pop(msg_id, None)
 
     def _iopub(self, message: Message, parent: str | None, topic: bytes) -> None:
         self._number += 1
