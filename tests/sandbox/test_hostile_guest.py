@@ -14,8 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reprise.errors import ProtocolViolation, SandboxDied, SandboxError
+from reprise.errors import ProtocolViolation, SandboxDied, SandboxError, TooLarge
 from reprise.sandbox import connection
+from reprise.sandbox.commands import Command, CommandEnd, StreamEnd
 from reprise.sandbox.connection import Guest
 from reprise.sandbox.contract import DeathCause, Limits, SandboxSpec
 from reprise.sandbox.frames import WINDOWS, Channel, Decoder, encode, encode_grant
@@ -139,6 +140,216 @@ async def test_a_lie_ends_the_sandbox_as_a_violation(lie: str) -> None:
     cause, _heard = await says(HELLO + LIES[lie])
     assert cause.what == "violation", cause
     assert cause.detail
+
+
+def end_of(**changed: object) -> bytes:
+    """An answer to call 0 as an honest guest would give it, but for what is changed."""
+    stream = {"bytes": 3, "lines": 1, "cut": False, "file": None}
+    body: dict[str, object] = {
+        "ok": True,
+        "exit_code": 0,
+        "signal": None,
+        "timed_out": False,
+        "duration_us": 12,
+        "stdout": stream | dict(changed.pop("stdout", {})),  # type: ignore[call-overload]
+        "stderr": stream | {"bytes": 0, "lines": 0},
+    }
+    return encode(Channel.ANSWER, [b"\0\0\0\0", json.dumps(body | changed).encode()])
+
+
+def wrote(*parts: bytes, call: bytes = b"\0\0\0\0") -> bytes:
+    return encode(Channel.COMMAND, [call, *parts])
+
+
+OUT = wrote(b"o", b"12\n")
+FILE = ".reprise/commands/c/stdout"
+
+COMMAND_LIES = {
+    "output of no call": wrote(b"o", b"x", call=b"\0\0\0\1"),
+    "output of a crooked call": wrote(b"o", b"x", call=b"\0"),
+    "output without parts": encode(Channel.COMMAND, []),
+    "output without data": wrote(b"o"),
+    "empty output": wrote(b"o", b""),
+    "output of a third stream": wrote(b"x", b"x"),
+    "output with more parts": wrote(b"o", b"x", b"y"),
+    "more bytes than asked for": wrote(b"o", b"x" * 101),
+    "more bytes, bit by bit": wrote(b"e", b"x" * 60) * 2,
+    "more lines than asked for": wrote(b"o", b"\n" * 6),
+    "half a line more": wrote(b"o", b"\n" * 5 + b"x"),
+    "another line after the last": wrote(b"o", b"\n" * 5) + wrote(b"o", b"x"),
+    "output after the end": OUT + end_of() + OUT,
+    "two ends": OUT + end_of() * 2,
+    "an end that forgets output": OUT + end_of(stdout={"bytes": 0, "lines": 0}),
+    "an end of output that never came": end_of(),
+    "an end of more output than came": OUT + end_of(stdout={"bytes": 4}),
+    "an end of more lines than came": OUT + end_of(stdout={"lines": 2}),
+    "a cut where nothing is missing": OUT + end_of(stdout={"cut": True}),
+    "a cut before what came": OUT + end_of(stdout={"cut": True, "bytes": 9, "lines": 0}),
+    "a file of another's": OUT + end_of(stdout={"cut": True, "bytes": 9, "file": "secret"}),
+    "a file that leads out": OUT + end_of(stdout={"cut": True, "bytes": 9, "file": "../x"}),
+    "a file for nothing": OUT + end_of(stdout={"file": FILE}),
+    "a file that is a number": OUT + end_of(stdout={"cut": True, "bytes": 9, "file": 1}),
+    "a stream that is none": OUT + end_of(stderr=7),
+    "a stream that is missing": OUT + end_of(stderr=None),
+    "bytes that are none": OUT + end_of(stdout={"bytes": "3"}),
+    "bytes below zero": end_of(stdout={"bytes": -1, "lines": 0, "cut": True}),
+    "bytes beyond all": OUT + end_of(stdout={"bytes": 1 << 80, "cut": True}),
+    "a flag that is none": OUT + end_of(timed_out=1),
+    "no exit code and no signal": OUT + end_of(exit_code=None),
+    "exit code and signal": OUT + end_of(signal=9),
+    "an exit code beyond all": OUT + end_of(exit_code=256),
+    "an exit code below zero": OUT + end_of(exit_code=-9),
+    "an exit code that is none": OUT + end_of(exit_code=True),
+    "a signal that is none": OUT + end_of(exit_code=None, signal=0),
+    "a signal beyond all": OUT + end_of(exit_code=None, signal=65),
+    "a time that is none": OUT + end_of(duration_us=1.5),
+    "data with an end": encode(Channel.ANSWER, [b"\0\0\0\0", b'{"ok": true}', b"x"]),
+}
+
+
+def command(**changed: object) -> Command:
+    wanted: dict[str, object] = {"name": "c", "shell": "x", "output_bytes": 100, "output_lines": 5}
+    return Command(**(wanted | changed))  # type: ignore[arg-type]
+
+
+async def runs(wire: bytes, wanted: Command) -> tuple[CommandEnd | Exception, bytes]:
+    """What a command comes to when a guest says this."""
+    guest, container, _heard = await start()
+    heard = bytearray()
+    try:
+        call = guest.run_command(wanted, b"", lambda _stream, data: heard.extend(data))
+        running = asyncio.ensure_future(call)
+        await asyncio.sleep(0)
+        await asyncio.to_thread(push, container.peer, HELLO + wire)
+        with contextlib.suppress(OSError):  # the host may have hung up first
+            container.peer.shutdown(socket.SHUT_WR)
+        (found,) = await asyncio.wait_for(asyncio.gather(running, return_exceptions=True), PATIENCE)
+        cause = await asyncio.wait_for(asyncio.shield(guest.ended), PATIENCE)
+        if isinstance(found, BaseException):
+            assert isinstance(found, SandboxDied), found
+            assert found.cause == cause
+        return found, bytes(heard)
+    finally:
+        await end(guest, container)
+
+
+async def test_an_honest_end_of_a_command_is_believed() -> None:
+    found, heard = await runs(OUT + end_of(), command())
+    assert isinstance(found, CommandEnd)
+    assert (found.exit_code, found.stdout, heard) == (0, StreamEnd(3, 1, False, None), b"12\n")
+    cut = {"cut": True, "bytes": 9, "lines": 3, "file": FILE}
+    found, _ = await runs(OUT + end_of(stdout=cut, exit_code=None, signal=64), command())
+    assert isinstance(found, CommandEnd)
+    assert (found.signal, found.stdout) == (64, StreamEnd(9, 3, True, FILE))
+
+
+@pytest.mark.parametrize("lie", COMMAND_LIES)
+async def test_a_lie_about_a_command_is_a_violation_and_nothing_over_its_bounds_is_heard(
+    lie: str,
+) -> None:
+    guest, container, _heard = await start()
+    heard = bytearray()
+    call = guest.run_command(command(), b"", lambda _stream, data: heard.extend(data))
+    running = asyncio.ensure_future(call)
+    await asyncio.sleep(0)
+    await asyncio.to_thread(push, container.peer, HELLO + COMMAND_LIES[lie])
+    cause = await asyncio.wait_for(asyncio.shield(guest.ended), PATIENCE)
+    assert cause.what == "violation", cause
+    (found,) = await asyncio.gather(running, return_exceptions=True)
+    # After an honest end the lie came too late for the command, not for the sandbox.
+    assert isinstance(
+        found, CommandEnd if lie in ("output after the end", "two ends") else ProtocolViolation
+    )
+    assert len(heard) <= 100
+    assert heard.count(b"\n") <= 5
+    await end(guest, container)
+
+
+async def test_a_background_command_that_writes_to_the_host_is_a_violation() -> None:
+    found, heard = await runs(OUT, command(background=True))
+    assert isinstance(found, ProtocolViolation)
+    assert heard == b""
+
+
+LISTED = {
+    "name": "c",
+    "pid": 2,
+    "running": False,
+    "exit_code": 0,
+    "signal": None,
+    "started_us": 1,
+}
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        None,
+        {},
+        [1],
+        [LISTED] * 1001,
+        [LISTED | {"name": "../x"}],
+        [LISTED | {"name": 1}],
+        [LISTED | {"pid": -1}],
+        [LISTED | {"pid": None}],
+        [LISTED | {"running": "yes"}],
+        [LISTED | {"exit_code": None}],
+        [LISTED | {"signal": 9}],
+        [LISTED | {"started_us": 1.0}],
+    ],
+)
+async def test_a_listing_that_is_none_is_a_violation(commands: object) -> None:
+    guest, container, _heard = await start()
+    call = asyncio.ensure_future(guest.commands())
+    await asyncio.sleep(0)
+    body = json.dumps({"ok": True, "commands": commands}).encode()
+    container.peer.sendall(HELLO + encode(Channel.ANSWER, [b"\0\0\0\0", body]))
+    with pytest.raises(ProtocolViolation):
+        await asyncio.wait_for(call, PATIENCE)
+    await end(guest, container)
+
+
+async def test_a_command_that_is_given_too_much_is_refused_before_the_guest_hears_of_it() -> None:
+    guest, container, _heard = await start()
+    with pytest.raises(TooLarge, match="standard input"):
+        await guest.run_command(command(), bytes(13 << 20), lambda *_: None)
+    with pytest.raises(TooLarge):
+        await guest.run_command(command(shell="x" * (17 << 20)), b"", lambda *_: None)
+    await end(guest, container)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.one_of(
+            st.builds(wrote, st.sampled_from([b"o", b"e", b"x"]), st.binary(max_size=60)),
+            st.builds(
+                lambda parts: encode(Channel.COMMAND, parts),
+                st.lists(st.binary(max_size=6), max_size=4),
+            ),
+            st.builds(
+                lambda name, value: end_of(**{name: value}),
+                st.sampled_from(["exit_code", "signal", "timed_out", "duration_us", "stderr"]),
+                st.recursive(
+                    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+                    lambda inner: (
+                        st.lists(inner, max_size=3)
+                        | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+                    ),
+                ),
+            ),
+            st.sampled_from(sorted(COMMAND_LIES)),
+        ),
+        max_size=8,
+    )
+)
+def test_whatever_a_guest_says_of_a_command_it_keeps_to_its_bounds(
+    chunks: list[bytes | str],
+) -> None:
+    wire = b"".join(COMMAND_LIES[part] if isinstance(part, str) else part for part in chunks)
+    _found, heard = asyncio.run(runs(wire, command()))
+    assert len(heard) <= 200  # of both streams
+    assert heard.count(b"\n") <= 10
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,16 +9,11 @@ import pytest
 
 from reprise.sandbox.backends import backend
 from reprise.sandbox.connection import Guest
-from reprise.sandbox.contract import DeathCause, LanguageKernel, SandboxSpec
+from reprise.sandbox.contract import DeathCause, SandboxSpec
 from reprise.sandbox.frames import Channel
+from tests.fixtures.sandbox import quiet_kernel
 
-CODE = (Path(__file__).parent / "quiet_kernel.py").read_text()
-QUIET = LanguageKernel(
-    name="quiet",
-    language="python",
-    argv=(sys.executable, "-c", CODE, "{connection_file}"),
-    prefixes=tuple(dict.fromkeys((Path(sys.prefix), Path(sys.base_prefix)))),
-)
+QUIET = quiet_kernel()
 
 
 class Listener:

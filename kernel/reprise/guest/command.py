@@ -78,19 +78,17 @@ def wanted_of(arguments: dict[str, Any], kernel_env: dict[str, str], kernel_cwd:
         raise ValueError(f"{name!r} is no name for a command")
     env = dict(kernel_env)
     for key, value in (arguments.get("env") or {}).items():
-        if not key or "=" in key or "\0" in key or "\0" in value:
-            raise ValueError(f"{key!r} cannot be a variable's name, or its value")
-        env[key] = value
+        if not key or "=" in key:
+            raise ValueError(f"{key!r} cannot be a variable's name")
+        env[_word(key)] = _word(value)
     argv, shell = arguments.get("argv"), arguments.get("shell")
     if (argv is None) == (shell is None):
         raise ValueError("a command has either argv or shell")
     if argv is None:
         argv = [_find_shell(kernel_env), "-c", shell]
-    if not argv or not all(isinstance(word, str) and "\0" not in word for word in argv):
-        raise ValueError("argv must be words without NUL, and at least one")
-    cwd = os.path.join(kernel_cwd, arguments.get("cwd") or "")
-    if "\0" in cwd:
-        raise ValueError("cwd holds a NUL")
+    if not argv:
+        raise ValueError("argv must have a program")
+    cwd = os.path.join(kernel_cwd, _word(arguments.get("cwd") or ""))
     timeout = arguments.get("timeout_s")
     if timeout is not None and not 0 <= float(timeout) < 1 << 31:
         raise ValueError(f"a time limit of {timeout} s")
@@ -99,11 +97,18 @@ def wanted_of(arguments: dict[str, Any], kernel_env: dict[str, str], kernel_cwd:
         raise ValueError(f"output bounds of {bounds[0]} bytes and {bounds[1]} lines")
     return Wanted(
         name,
-        Program(argv, env, cwd),
+        Program([_word(word) for word in argv], env, cwd),
         None if timeout is None else float(timeout),
         *bounds,
         bool(arguments.get("background")),
     )
+
+
+def _word(text: str) -> str:
+    """Text that a program can be given. Raises ValueError, TypeError for any other."""
+    if b"\0" in os.fsencode(text):
+        raise ValueError(f"{text[:40]!r} holds a NUL")
+    return text
 
 
 def _find_shell(env: dict[str, str]) -> str:

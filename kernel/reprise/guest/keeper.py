@@ -129,9 +129,11 @@ def _serve(control: socket.socket, settings: Settings, guest: int) -> NoReturn:
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
     while True:
-        said, descriptors, _flags, _from = socket.recv_fds(control, 16, 4, socket.MSG_CMSG_CLOEXEC)
+        said, descriptors, _flags, _from = socket.recv_fds(control, 16, 4)
         if not said:
             os._exit(0)
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
         if said == b"R":
             control.send(_run(control, woken, descriptors[0], descriptors[1:]))
         # Anything else is a signal for a command that has ended.

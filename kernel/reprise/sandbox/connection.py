@@ -358,17 +358,21 @@ class Guest:
             self._write(data)
 
     def _receive_answer(self, parts: list[bytes]) -> None:
-        call = self._calls.pop(decode_id(parts[0]), None) if len(parts) >= 2 else None
+        number = decode_id(parts[0]) if len(parts) >= 2 else -1
+        call = self._calls.get(number)
         if call is None:
             raise FrameError("an answer to no call")
         body = _json_object(parts[1])
         answer = call.answer
         if body.get("ok") is True:
             del body["ok"]
+            # May raise: the call is still among those that the sandbox's end fails then.
             found = call.read(body, parts[2:])
+            del self._calls[number]
             if not answer.done():
                 answer.set_result(found)
             return
+        del self._calls[number]
         message = str(body.get("error", "no reason given"))[:4000]
         kind = str(body.get("kind", ""))[:40]
         if not answer.done():
