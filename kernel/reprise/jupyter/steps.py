@@ -161,9 +161,10 @@ class Parsing:
             return StepRequest("cell", {}, actor, key, message=sent)
         if kind == "comm":
             return StepRequest("comm", {}, actor, key, message=_comm_message(message, payload))
-        stored = dict.fromkeys(await self.blobs.put_many(message.buffers))
+        if message.buffers:
+            await self.blobs.put_many(message.buffers)
         if kind == "command":
-            checked, blobs = await self._command(payload, stored)
+            checked, blobs = await self._command(payload)
         elif kind == "upload":
             checked, blobs = await self._upload(payload)
         else:
@@ -190,9 +191,7 @@ class Parsing:
             raise UsageError("An agent numbers its turn.")
         return Actor("agent", conversation, turn)
 
-    async def _command(
-        self, payload: dict[str, Any], stored: Mapping[str, None]
-    ) -> tuple[dict[str, Json], tuple[str, ...]]:
+    async def _command(self, payload: dict[str, Any]) -> tuple[dict[str, Json], tuple[str, ...]]:
         if "stop" in payload:
             _only(payload, ("stop",), "command")
             return {"stop": _number(payload, "stop", 0, 1 << 53)}, ()
@@ -217,7 +216,7 @@ class Parsing:
         cwd = payload.get("cwd")
         if cwd is not None and not _is_word(cwd):
             raise UsageError("A command's cwd is a path.")
-        stdin = await self._stdin(payload.get("stdin"), stored)
+        stdin = await self._stdin(payload.get("stdin"))
         timeout = payload.get("timeout_s")
         if timeout is not None and (
             isinstance(timeout, bool)
@@ -240,7 +239,7 @@ class Parsing:
         }
         return checked, (() if stdin is None else (stdin,))
 
-    async def _stdin(self, stdin: Json, stored: Mapping[str, None]) -> str | None:
+    async def _stdin(self, stdin: Json) -> str | None:
         if stdin is None:
             return None
         if isinstance(stdin, str):
@@ -248,11 +247,9 @@ class Parsing:
             if len(data) <= STDIN_BYTES:
                 return await self.blobs.put(data)
         elif isinstance(stdin, dict) and stdin.keys() == {"sha256"}:
-            name = stdin["sha256"]
-            if name not in stored:
-                await self._require([name], "a command's stdin")
+            (name,) = await self._require([stdin["sha256"]], "a command's stdin")
             if len(await self.blobs.get(name)) <= STDIN_BYTES:
-                return str(name)
+                return name
         else:
             raise UsageError('A command\'s stdin is text, or {"sha256": …} of a buffer.')
         raise UsageError(
@@ -300,13 +297,13 @@ class Parsing:
 
     async def _require(self, names: Sequence[Json], whose: str) -> tuple[str, ...]:
         """`names`, each once, when all are stored."""
-        unique = tuple(dict.fromkeys(names))
-        wrong = [n for n in unique if not isinstance(n, str) or not _SHA256.fullmatch(n)]
+        wrong = [n for n in names if not isinstance(n, str) or not _SHA256.fullmatch(n)]
+        unique = () if wrong else tuple(dict.fromkeys(names))
         missing = wrong or sorted(await self.blobs.missing(unique))
         if missing:
-            listed = ", ".join(map(str, missing[:5]))
+            listed = ", ".join(f"{name!s:.70}" for name in missing[:5])
             raise UsageError(
-                f"The bytes of {whose} are not stored: {len(missing)} of {len(unique)} missing "
+                f"The bytes of {whose} are not stored: {len(missing)} of {len(names)} missing "
                 f"({listed}). Send them as buffers with the request."
             )
         return unique
