@@ -31,7 +31,7 @@ from tests.log.words import cell, ok
 LARGE = IN_POSTGRES_BYTES + 1
 
 #: The long form runs with REPRISE_LONG=1.
-ROUNDS = 400 if os.environ.get("REPRISE_LONG") else 24
+ROUNDS = 400 if os.environ.get("REPRISE_LONG") else 12
 
 _numbers = count()
 
@@ -466,6 +466,7 @@ async def test_memory_is_bounded_by_pages_and_not_by_the_log(
     monkeypatch.setattr(collection, "_PAGE_ROWS", 7)
     monkeypatch.setattr(collection, "_PAGE_BYTES", 2_000)
     monkeypatch.setattr(collection, "_BATCH", 3)
+    monkeypatch.setattr(collection, "_NAMES", 5)
     names = [await writer.blobs.put(fresh()) for _ in range(40)]
     unnamed = [await writer.blobs.put(fresh()) for _ in range(10)]
     for name in names:

@@ -43,11 +43,52 @@ LEAST_GRACE_S = 3600.0
 _PAGE_ROWS = 500
 _PAGE_BYTES = 8 << 20
 
-#: Names that are looked up, and rows that are deleted, at once.
+#: Rows that are deleted, and sessions that are listed, at once.
 _BATCH = 500
+
+#: Names that are looked for at once (those of one tree may be more).
+_NAMES = 5_000
 
 #: The tree of a restart or mount step, as canonical JSON has it. In text it would be escaped.
 _TREE = re.compile(rb'"tree":"([0-9a-f]{64})"')
+
+
+@dataclass(frozen=True)
+class _Table:
+    """How a table's bodies are read: where a session's rows end now, and a page of them.
+
+    keys: how many numbers a row's place is made of, in the order of an index.
+    """
+
+    keys: int
+    end: str
+    page: str
+
+
+_STEPS = _Table(
+    1,
+    "SELECT max(next_seq) FROM reprise.heads WHERE session = %s",
+    "SELECT seq, body FROM (SELECT seq, body::text, size,"
+    "  sum(size) OVER (ORDER BY seq) AS total FROM reprise.steps"
+    "  WHERE session = %s AND seq > %s AND seq < %s ORDER BY seq LIMIT %s) AS page"
+    " WHERE total - size < %s ORDER BY seq",
+)
+_OUTPUTS = _Table(
+    2,
+    "SELECT max(next_output) FROM reprise.heads WHERE session = %s",
+    "SELECT seq, number, body FROM (SELECT seq, number, body::text, size,"
+    "  sum(size) OVER (ORDER BY seq, number) AS total FROM reprise.outputs"
+    "  WHERE session = %s AND (seq, number) > (%s::bigint, %s::bigint) AND number < %s"
+    "  ORDER BY seq, number LIMIT %s) AS page WHERE total - size < %s ORDER BY seq, number",
+)
+_NOTICES = _Table(
+    1,
+    "SELECT max(number) + 1 FROM reprise.notices WHERE session = %s",
+    "SELECT number, body FROM (SELECT number, body::text, octet_length(body::text) AS size,"
+    "  sum(octet_length(body::text)) OVER (ORDER BY number) AS total FROM reprise.notices"
+    "  WHERE session = %s AND number > %s AND number < %s ORDER BY number LIMIT %s) AS page"
+    " WHERE total - size < %s ORDER BY number",
+)
 
 
 @dataclass(frozen=True)
@@ -94,6 +135,7 @@ class _Collection:
         self._files = files
         self._grace_s = grace_s
         self._before: datetime | None = None
+        self._seen: set[str] = set()
         # Files have the clock of their machine; it only says which are worth a look.
         self._files_before = time.time() - grace_s
 
@@ -122,7 +164,7 @@ class _Collection:
 
     async def strike_named(self) -> None:
         """Take from the candidates whatever is named, however indirectly."""
-        async for body in self._bodies("steps", "seq"):
+        async for body in self._bodies(_STEPS):
             await self._strike(named_in(body))
             trees = {bytes.fromhex(found.decode()) for found in _TREE.findall(body)}
             if trees:
@@ -130,9 +172,9 @@ class _Collection:
                     "INSERT INTO trees SELECT unnest(%b::bytea[]) ON CONFLICT DO NOTHING",
                     [list(trees)],
                 )
-        async for body in self._bodies("outputs", "number"):
+        async for body in self._bodies(_OUTPUTS):
             await self._strike(named_in(_as_bytes(unpack(body.decode("utf-8")))))
-        async for body in self._bodies("notices", "number"):
+        async for body in self._bodies(_NOTICES):
             await self._strike(named_in(body))
         for (spec,) in await self._ask(
             "SELECT spec::text FROM reprise.environments WHERE owner = %s", [self._owner]
@@ -149,13 +191,20 @@ class _Collection:
             [self._owner],
         )
         await self._strike_trees()
+        await self._strike_seen()
 
     async def _strike(self, names: Collection[str]) -> None:
-        if names:
-            await self._ask(
-                "DELETE FROM unnamed WHERE sha256 = ANY(%b::bytea[])",
-                [[bytes.fromhex(name) for name in names]],
-            )
+        """Many at a time: each step names something, and a log is long."""
+        self._seen.update(names)
+        if len(self._seen) >= _NAMES:
+            await self._strike_seen()
+
+    async def _strike_seen(self) -> None:
+        seen, self._seen = self._seen, set()
+        await self._ask(
+            "DELETE FROM unnamed WHERE sha256 = ANY(%b::bytea[])",
+            [[bytes.fromhex(name) for name in seen]],
+        )
 
     async def _strike_trees(self) -> None:
         """The files of the trees that restarts and mounts name."""
@@ -172,42 +221,30 @@ class _Collection:
             after, size, data = rows[0]
             if data is None:
                 data = await asyncio.to_thread(self._files.read, after.hex(), size)
-            names = sorted(named_in(bytes(data or b"")))
-            for start in range(0, len(names), _BATCH):
-                await self._strike(names[start : start + _BATCH])
+            await self._strike(named_in(bytes(data or b"")))
 
-    async def _bodies(self, table: str, counter: str) -> AsyncIterator[bytes]:
+    async def _bodies(self, table: _Table) -> AsyncIterator[bytes]:
         """The bodies of all the owner's rows, in bounded pages."""
         last = uuid.UUID(int=0)
         while True:
             sessions = await self._ask(
-                "SELECT id FROM reprise.sessions WHERE owner = %s AND id > %s ORDER BY id LIMIT %s",
+                "SELECT session FROM reprise.heads WHERE owner = %s AND session > %s"
+                " ORDER BY session LIMIT %s",
                 [self._owner, last, _BATCH],
             )
             if not sessions:
                 return
             for (session,) in sessions:
-                async for body in self._bodies_of(session, table, counter):
+                async for body in self._bodies_of(session, table):
                     yield body
             last = sessions[-1][0]
 
-    async def _bodies_of(
-        self, session: uuid.UUID, table: str, counter: str
-    ) -> AsyncIterator[bytes]:
-        # Outputs are kept by step and number; their number alone has no index.
-        key = "seq, number" if table == "outputs" else counter
-        after: tuple[int, ...] = (-1,) * (key.count(",") + 1)
-        marks = ", ".join(["%s::bigint"] * len(after))
-        size = "octet_length(body::text)" if table == "notices" else "size"
-        # Only names of columns of ours go into this text.
-        page = (
-            f"SELECT {key}, body FROM (SELECT {key}, body::text, {size} AS own,"  # noqa: S608
-            f" sum({size}) OVER (ORDER BY {key}) AS total FROM reprise.{table}"
-            f" WHERE session = %s AND ({key}) > ({marks}) ORDER BY {key} LIMIT %s) AS page"
-            f" WHERE total - own < %s ORDER BY {key}"
-        )
+    async def _bodies_of(self, session: uuid.UUID, table: _Table) -> AsyncIterator[bytes]:
+        # Up to where the log stands now (rule 2): a busy writer is not chased for ever.
+        [(end,)] = await self._ask(table.end, [session])
+        after: tuple[int, ...] = (-1,) * table.keys
         while True:
-            rows = await self._ask(page, [session, *after, _PAGE_ROWS, _PAGE_BYTES])
+            rows = await self._ask(table.page, [session, *after, end, _PAGE_ROWS, _PAGE_BYTES])
             if not rows:
                 return
             for *_, body in rows:
