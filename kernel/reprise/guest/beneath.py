@@ -25,7 +25,7 @@ def components(path: str) -> list[str]:
     """The parts of a relative path; [] for the folder itself. Raises OSError for anything else."""
     parts = [part for part in path.split("/") if part]
     if path.startswith("/") or "\0" in path or ".." in parts or "." in parts:
-        raise OSError(errno.EINVAL, "a path must be relative, without . and ..", path)
+        raise OSError(errno.EXDEV, "a path must be relative, without . and ..", path)
     return parts
 
 
