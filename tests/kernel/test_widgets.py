@@ -194,10 +194,17 @@ def test_a_cell_awaits_a_click_that_shows_nothing(kernels: Kernels) -> None:
     assert kernels.read(kernel).statuses("comm") == ["ok", "ok"]
 
 
-def test_a_slider_is_dragged_while_a_cell_awaits(kernels: Kernels) -> None:
-    """Its page sends the next value only after an idle, which ipykernel does not give."""
+@pytest.mark.parametrize("by", ["main", "subshell"])
+def test_a_slider_is_dragged_while_a_cell_awaits(kernels: Kernels, by: str) -> None:
+    """Its page sends the next value only after an idle, which ipykernel does not always give.
+
+    ipykernel handles the first of a subshell's messages on the main shell, later ones beside.
+    """
     kernel = kernels("process")
     page = Page(kernel.client())
+    if by == "subshell":
+        made = page.client.ask("create_subshell_request", channel="control")
+        page.subshell = made["subshell_id"]
     page.client.run(SLIDER)
     slider = page.model("IntSliderModel")
     waiting = page.client.execute(
@@ -262,6 +269,33 @@ def test_an_update_and_a_cell_keep_their_order(kernels: Kernels) -> None:
     page.client.finish(running)
     page.done(last)
     assert page.client.run("(before, s.value)").value == "(52, 60)"
+
+
+def test_a_cell_whose_answer_has_no_end_in_the_log_ends_on_a_resume(kernels: Kernels) -> None:
+    """The kernel died in the callback that had woken the cell: the cell would wait for ever."""
+    kernel = kernels("process")
+    page = Page(kernel.client())
+    made = page.client.ask("create_subshell_request", channel="control")
+    page.client.run(SLIDER + "\nimport time, asyncio")
+    page.client.run(
+        "s.observe(lambda change: time.sleep(60) if change['new'] == 2 else None, 'value')"
+    )
+    page.subshell = made["subshell_id"]
+    slider = page.model("IntSliderModel")
+    waiting = page.client.execute(
+        "print('waits', flush=True)\nwhile s.value < 2: await asyncio.sleep(0.01)\n"
+    )
+    page.client.shows(waiting, "waits")
+    page.set(slider, value=1)
+    page.update(slider, value=2)
+    page.client.finish(waiting, 30)
+    kernel, client = following(kernels, kernel, page, "router")
+    assert client.run("s.value", timeout_s=80).value == "1"
+    recorded = kernels.read(kernel)
+    assert recorded.statuses("comm") == ["ok", "lost"]
+    told = [n.text for n in recorded.notices if n.code == "not-replayed"]
+    assert len(told) == 1
+    assert "left out" in told[0]
 
 
 def test_a_comm_that_waits_for_a_computing_cell_belongs_after_it(kernels: Kernels) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprise.log.model import OutputEntry, canonical
-from reprise.replay.identity import IdMap
+from reprise.replay.identity import IdMap, Pairing, opening
 
 drawn = st.one_of(
     st.uuids(version=4).map(lambda u: u.hex),
@@ -155,3 +155,79 @@ def test_many_ids_cost_no_more_than_few() -> None:
     began = time.perf_counter()
     assert ids.to_kernel(data) == data
     assert time.perf_counter() - began < 2
+
+
+def see(pairing: Pairing, ids: IdMap, entry: OutputEntry) -> str | None:
+    opened = opening(entry.type, entry.content)
+    assert opened is not None
+    return pairing.learn(ids, opened)
+
+
+def test_each_id_is_known_as_soon_as_it_is_opened() -> None:
+    ids = IdMap()
+    old, new = [uuid.uuid4().hex for _ in range(3)], [uuid.uuid4().hex for _ in range(3)]
+    pairing = Pairing([open_comm(each) for each in old])
+    for n in range(3):
+        assert pairing
+        assert see(pairing, ids, open_comm(new[n])) == old[n]
+        assert ids.to_kernel(old[n].encode()) == new[n].encode()
+        assert len(ids) == n + 1
+    assert not pairing
+    assert see(pairing, ids, open_comm(uuid.uuid4().hex)) is None
+
+
+def test_an_id_that_is_known_already_is_itself_whatever_comes_before_it() -> None:
+    """A step opens new displays and shows an earlier one again, in another order than before."""
+    ids = IdMap()
+    earlier, new_earlier = uuid.uuid4().hex, uuid.uuid4().hex
+    ids.add(earlier, new_earlier)
+    first, second = uuid.uuid4().hex, uuid.uuid4().hex
+    pairing = Pairing([display(earlier), display(first), display("a-chosen-1"), display(second)])
+    drawn_first, drawn_second = uuid.uuid4().hex, uuid.uuid4().hex
+    seen = [display(each) for each in (drawn_first, "a-chosen-1", new_earlier, drawn_second)]
+    assert [see(pairing, ids, each) for each in seen] == [first, "a-chosen-1", earlier, second]
+    assert ids.living(earlier) == new_earlier
+    assert (ids.living(first), ids.living(second)) == (drawn_first, drawn_second)
+    assert not pairing
+
+
+def test_learning_again_from_what_was_mapped_changes_nothing() -> None:
+    """A comparison learns from outputs in which the ids have been replaced already."""
+    recorded = [open_comm(uuid.uuid4().hex) for _ in range(5)]
+    ids = IdMap()
+    ids.learn(recorded, recorded)
+    assert not ids
+    ids.learn(recorded, list(reversed(recorded)))
+    assert not ids
+
+
+def test_learning_one_by_one_costs_the_same_for_each() -> None:
+    """A replay learns ids between messages: thousands of widgets must not make it quadratic."""
+    ids = IdMap()
+    message = canonical({"a": uuid.uuid4().hex})
+    began = time.perf_counter()
+    for _ in range(20_000):
+        ids.add(uuid.uuid4().hex, uuid.uuid4().hex)
+        ids.to_client(message)
+    assert time.perf_counter() - began < 5
+
+
+@given(pairs, st.lists(st.integers(0, 19), max_size=40))
+def test_pairs_that_come_and_go_leave_no_trace(
+    given_pairs: list[tuple[str, str]], order: list[int]
+) -> None:
+    """Replaced pairs, in any order: what is mapped is what the last pair of each id says."""
+    ids, expected = IdMap(), dict[str, str]()
+    for n in order:
+        old, _ = given_pairs[n % len(given_pairs)]
+        _, new = given_pairs[(n * 7) % len(given_pairs)]
+        if ids.add(old, new):
+            expected = {k: v for k, v in expected.items() if v != new}
+            expected[old] = new
+    for old, new in expected.items():
+        assert ids.to_kernel(old.encode()) == new.encode()
+        assert ids.to_client(new.encode()) == old.encode()
+    assert len(ids) == len(expected)
+    for old, _ in given_pairs:
+        if old not in expected:
+            assert ids.to_kernel(old.encode()) == old.encode()
