@@ -13,12 +13,14 @@ import psutil
 import pytest
 
 from reprise.client import (
+    Actor,
     AsyncKernel,
     ClientClosed,
     KernelGone,
     Output,
     Patience,
     StepResult,
+    aconnect,
 )
 from reprise.client import line as line_module
 from reprise.errors import LeaseHeld, RepriseError, UsageError
@@ -311,3 +313,45 @@ async def test_a_session_of_an_unknown_folder_brings_no_other_ones_files(
     assert "foreign.txt" not in names
     with pytest.raises(UsageError):
         await second.upload(b"", "")
+
+
+async def test_a_client_follows_its_kernel_to_another_session(connect: Connect) -> None:
+    first = await connect()
+    second = await connect(first.session)
+    await first.run("x = 1")
+    begun = first.session
+    fork = await first.fork()
+    await first.attach(fork)
+    assert (await second.run("x")).value == "1"
+    assert second.session == fork != begun
+    os.kill(pid_of(first), signal.SIGKILL)
+    # Whoever comes back first starts the kernel of the session that it had gone to.
+    assert (await first.run("x = x + 1; x")).value == "2"
+    assert (await second.run("x")).value == "2"
+    keys = [[s.step.new.key for s in await each.steps()] for each in (first, second)]
+    assert keys[0] == keys[1]
+
+
+async def test_closing_while_a_kernel_starts_leaves_no_process(
+    env: dict[str, str], folder: Path
+) -> None:
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    asked = asyncio.ensure_future(aconnect(folder=folder, env=env))
+    for _ in range(1000):
+        started = {c.pid for c in psutil.Process().children(recursive=True)} - before
+        if started:
+            break
+        await asyncio.sleep(0.01)
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    left = {c for c in psutil.Process().children(recursive=True) if c.pid not in before}
+    assert [(c.pid, c.status(), c.cmdline()) for c in left] == []
+
+
+async def test_an_agents_steps_are_recorded_as_its_own(connect: Connect) -> None:
+    kernel = await connect(actor=Actor("agent", "talk-1", 3))
+    await kernel.command("true")
+    await kernel.run("1", actor=Actor("agent", "talk-1", 4))
+    actors = [s.step.new.actor for s in await kernel.steps() if s.step.kind != "upload"]
+    assert actors == [Actor("agent", "talk-1", 3), Actor("agent", "talk-1", 4)]

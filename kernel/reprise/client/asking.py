@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TypedDict, TypeVar
 
 from reprise.client.failures import KernelGone, NoAnswer
 from reprise.client.reach import Reach
 from reprise.client.requests import StepRequest
 from reprise.client.results import Output, StepResult
 from reprise.client.running import Running, Show, ShownOnce
-from reprise.log.model import Json
+from reprise.client.sources import Bound
+from reprise.log.model import Actor, Json
 
 #: Times that a request is repeated after its kernel has gone.
 REPEATS = 3
@@ -20,6 +21,64 @@ Made = TypeVar("Made", bound=StepResult)
 Make = Callable[[Mapping[str, Json], Iterable[Output], str], Made]
 #: Answers input(): gets the prompt and whether it is a password.
 OnInput = Callable[[str, bool], "str | Awaitable[str]"]
+
+
+class PlainCellOptions(TypedDict, total=False):
+    """What a cell may be given beside its code.
+
+    key: an idempotency key.  actor: who asks, if not the user.  timeout: seconds after which the
+    cell is interrupted.  silent, store_history, user_expressions, cell_id: as in Jupyter's
+    execute_request.
+    """
+
+    key: str | None
+    actor: Actor | None
+    silent: bool
+    store_history: bool
+    user_expressions: Mapping[str, str] | None
+    cell_id: str | None
+    timeout: float | None
+
+
+class CellOptions(PlainCellOptions, total=False):
+    """on_input: answers input(); without it input() raises in the cell."""
+
+    on_input: OnInput | None
+
+
+class CommandOptions(TypedDict, total=False):
+    """What `command` and `stream_command` take beside the command.
+
+    cwd: absolute or relative to the notebook's place.  env: variables on top of the kernel's.
+    stdin: text or bytes.  timeout: seconds after which it is ended.  output_bytes, output_lines:
+    how much of each stream is shown; the rest is in the file that the result names.
+    key, actor: as of a cell.
+    """
+
+    cwd: str | None
+    env: Mapping[str, str] | None
+    stdin: str | bytes | None
+    timeout: float | None
+    output_bytes: int | None
+    output_lines: int | None
+    key: str | None
+    actor: Actor | None
+
+
+class MountOptions(TypedDict, total=False):
+    """What a mount may be given beside its folder; see `AsyncKernel.mount`."""
+
+    exclude: Sequence[str]
+    bound: Bound | None
+    key: str | None
+    actor: Actor | None
+    check: bool
+
+
+class UploadOptions(MountOptions, total=False):
+    """mode: permission bits of a file instead of its own; see `AsyncKernel.upload`."""
+
+    mode: int | None
 
 
 class Asking:
@@ -100,8 +159,11 @@ class Asking:
                 once(output)
 
             try:
+                token = None
+                if asked.actor is not None and asked.actor.kind == "agent":
+                    token = await line.agent_token(self._reach.patience.start)
                 reply = await line.step(
-                    asked.content(line.token),
+                    asked.content(token),
                     list(asked.blobs.values()),
                     on_output=heard,
                     on_input=None if on_input is None else _asking(on_input),

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Literal, Self, Unpack
 
 from reprise.client import requests, results, sources
-from reprise.client.asking import Asking, OnInput
+from reprise.client.asking import Asking, CellOptions, CommandOptions
 from reprise.client.background import Background
 from reprise.client.beside import PastWorkspace, past_workspace
 from reprise.client.comparison import FileChange, Workspace, compared
@@ -106,30 +106,21 @@ class AsyncKernel:
 
     # cells --------------------------------------------------------------------------------------
 
-    def stream(
-        self,
-        code: str,
-        *,
-        key: str | None = None,
-        actor: Actor | None = None,
-        silent: bool = False,
-        store_history: bool = True,
-        user_expressions: Mapping[str, str] | None = None,
-        cell_id: str | None = None,
-        on_input: OnInput | None = None,
-        timeout: float | None = None,
-    ) -> Running[CellResult]:
-        """Run a cell, its outputs as they come. Options as of `run`."""
+    def stream(self, code: str, **options: Unpack[CellOptions]) -> Running[CellResult]:
+        """Run a cell, its outputs as they come."""
+        on_input = options.get("on_input")
         payload = requests.cell_payload(
             code,
-            silent=silent,
-            store_history=store_history,
+            silent=options.get("silent", False),
+            store_history=options.get("store_history", True),
             allow_stdin=on_input is not None,
-            user_expressions=user_expressions,
-            cell_id=cell_id,
+            user_expressions=options.get("user_expressions"),
+            cell_id=options.get("cell_id"),
         )
-        asked = requests.request("cell", payload, key=key, actor=actor or self._actor)
-        return self._asking.running(asked, results.cell_result, on_input, timeout)
+        asked = requests.request(
+            "cell", payload, key=options.get("key"), actor=options.get("actor") or self._actor
+        )
+        return self._asking.running(asked, results.cell_result, on_input, options.get("timeout"))
 
     async def run(
         self,
@@ -137,43 +128,31 @@ class AsyncKernel:
         *,
         check: bool = False,
         on_output: Show | None = None,
-        **options: Any,
+        **options: Unpack[CellOptions],
     ) -> CellResult:
         """Run a cell to its end.
 
-        key: an idempotency key.  actor: who asks, if not the user.  on_output: called with each
-        output as it comes.  on_input: answers input(); without it input() raises in the cell.
-        timeout: seconds after which the cell is interrupted.  silent, store_history,
-        user_expressions, cell_id: as in Jupyter's execute_request.
-        check: raise StepFailed unless it ends as ok.
+        on_output: called with each output as it comes.  check: raise StepFailed unless it ends as
+        ok.  The rest as in `CellOptions`.
         """
         return await self._asking.finish(self.stream(code, **options), on_output, check)
 
     # commands -----------------------------------------------------------------------------------
 
     def stream_command(
-        self,
-        command: str | Sequence[str],
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: str | bytes | None = None,
-        timeout: float | None = None,
-        output_bytes: int | None = None,
-        output_lines: int | None = None,
-        key: str | None = None,
-        actor: Actor | None = None,
+        self, command: str | Sequence[str], **options: Unpack[CommandOptions]
     ) -> Running[CommandResult]:
-        """Run a command, its output as it comes. Options as of `command`."""
+        """Run a command, its output as it comes."""
         payload, blobs = requests.command_payload(
             command,
-            cwd=cwd,
-            env=env,
-            stdin=stdin,
-            timeout=timeout,
-            output_bytes=output_bytes,
-            output_lines=output_lines,
+            cwd=options.get("cwd"),
+            env=options.get("env"),
+            stdin=options.get("stdin"),
+            timeout=options.get("timeout"),
+            output_bytes=options.get("output_bytes"),
+            output_lines=options.get("output_lines"),
         )
+        key, actor = options.get("key"), options.get("actor")
         asked = self._asked("command", payload, key, actor, blobs)
         return self._asking.running(asked, results.command_result)
 
@@ -183,14 +162,11 @@ class AsyncKernel:
         *,
         check: bool = False,
         on_output: Show | None = None,
-        **options: Any,
+        **options: Unpack[CommandOptions],
     ) -> CommandResult:
         """Run a command to its end: shell text, or words.
 
-        cwd: absolute or relative to the notebook's place.  env: variables on top of the kernel's.
-        stdin: text or bytes.  timeout: seconds after which it is ended.  output_bytes,
-        output_lines: how much of each stream is shown; the rest is in the file that the result
-        names.  key, actor, on_output, check: as of `run`.
+        on_output, check: as of `run`.  The rest as in `CommandOptions`.
         """
         return await self._asking.finish(self.stream_command(command, **options), on_output, check)
 

@@ -30,6 +30,8 @@ LAST_WORDS_S: Final = 0.3
 #: zmq drops an iopub message only when a reader is hopelessly behind.
 IDLE_S: Final = 30.0
 
+#: Seconds between two looks for something that nobody tells of.
+LOOK_S: Final = 0.05
 #: A connection file larger than this is none.
 CONNECTION_BYTES: Final = 64 << 10
 
@@ -67,18 +69,33 @@ class Line:
         self._client = client
         self._waiting: dict[str, _Waiting] = {}
         self._heard = asyncio.Event()
+        self._pid: int | None = None
         self._gone: RepriseError | None = None
         self._ended = asyncio.Event()
         self._tasks = {self._begin(self._read(name)) for name in self._sockets}
         #: Called with what belongs to no request of ours: notices, progress, others' outputs.
         self.on_other: Callable[[str, Mapping[str, Json]], None] | None = None
 
-    @property
-    def token(self) -> str | None:
-        """What an agent's step must name, from the file beside the connection file."""
-        found = read_sidecar(self.connection)
-        token = None if found is None else found.get("token")
-        return token if isinstance(token, str) else None
+    async def agent_token(self, timeout_s: float) -> str:
+        """What an agent's step must name, from the file beside the connection file.
+
+        The kernel writes it when it has taken its session. Raises NoAnswer.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not self.gone:
+                    found = read_sidecar(self.connection)
+                    token = None if found is None else found.get("agent_token")
+                    if isinstance(token, str) and kernel_pid(self.connection) == self._pid:
+                        return token
+                    # Nobody tells of a file's being written.
+                    await asyncio.sleep(LOOK_S)
+        except TimeoutError:
+            raise NoAnswer(
+                f"The kernel of {self.connection} left no token that an agent could show. Only a"
+                " process of the same user on the same machine can act as one."
+            ) from None
+        raise KernelGone("The kernel has ended.")
 
     @property
     def gone(self) -> bool:
@@ -241,6 +258,7 @@ class Line:
 
     def watch(self, pid: int | None, patience_s: float) -> None:
         """Notice the kernel's end from now on, by its process id or else its heartbeat."""
+        self._pid = pid
         self._tasks.add(self._begin(self._watch(pid, patience_s)))
 
     async def _watch(self, pid: int | None, patience_s: float) -> None:

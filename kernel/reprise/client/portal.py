@@ -30,6 +30,11 @@ class Portal:
         try:
             self._loop.run_forever()
         finally:
+            # Whoever still waits in another thread is told, rather than left there.
+            left = asyncio.all_tasks(self._loop)
+            for task in left:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.run_until_complete(self._loop.shutdown_default_executor())
             self._loop.close()
@@ -66,6 +71,8 @@ class Portal:
                 raise
         if interrupted:
             raise KeyboardInterrupt
+        if future.cancelled():
+            raise ClientClosed("The client was closed meanwhile. What ran is in the session's log.")
         return future.result()
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import platform
 import uuid
@@ -83,6 +84,7 @@ class Reach:
         self._on_other: OnOther | None = None
         self._session = wanted.session
         self._line: Line | None = None
+        self._reaching: asyncio.Task[Line] | None = None
         self._own: OwnKernel | None = None
         self._log: Log | None = None
         self._lock = asyncio.Lock()
@@ -122,8 +124,6 @@ class Reach:
     def listen(self, on_other: OnOther | None) -> None:
         """Have what belongs to no request of ours told, on this connection and later ones."""
         self._on_other = on_other
-        if self._line is not None:
-            self._line.on_other = on_other
 
     async def log(self) -> Log:
         """The log, opened when it is first asked for. Raises UnavailableError."""
@@ -145,14 +145,23 @@ class Reach:
             self._check_open()
             if self._line is not None and not self._line.gone:
                 return self._line
-            if self._line is None:
-                line = await self._first()
-            else:
-                await self._leave()
-                line = await self._back()
-            line.on_other = self._on_other
-            self._line = line
-            return line
+            work = self._first() if self._line is None else self._back()
+            self._reaching = asyncio.get_running_loop().create_task(work)
+            try:
+                self._line = await self._reaching
+            except asyncio.CancelledError:
+                self._check_open()
+                raise
+            self._line.on_other = self._other
+            return self._line
+
+    def _other(self, kind: str, content: Mapping[str, Json]) -> None:
+        """What the kernel tells everybody; also that it went over to another session."""
+        if kind == "reprise_attached":
+            with contextlib.suppress(ValueError):
+                self._session = uuid.UUID(str(content.get("session")))
+        if self._on_other is not None:
+            self._on_other(kind, content)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -215,6 +224,9 @@ class Reach:
 
     async def _back(self) -> Line:
         """The session's kernel after the last one has gone."""
+        if self._line is not None:
+            # It stays ours until there is another, so that the next try is no first one.
+            await self._line.close()
         mine, self._own = self._own, None
         if mine is not None:
             await mine.close()
@@ -302,22 +314,19 @@ class Reach:
                 await own.restart(self.session)
                 await line.close(KernelGone("The kernel was restarted."))
                 self._line = await own.line(self.patience.start, self.patience.heartbeat)
-                self._line.on_other = self._on_other
+                self._line.on_other = self._other
                 return
         await line.ask("shutdown_request", {"restart": True}, timeout_s=self.patience.answer)
         await line.ended(self.patience.answer)
         await self.line()
-
-    async def _leave(self) -> None:
-        """Close the broken line; it stays ours, so that the next one is no first one."""
-        if self._line is not None:
-            await self._line.close()
 
     async def close(self) -> None:
         """End what is ours: the connection, and a kernel that we started."""
         if self._closed:
             return
         self._closed = True
+        if self._reaching is not None:
+            self._reaching.cancel()
         line, self._line = self._line, None
         if line is not None:
             await line.close()

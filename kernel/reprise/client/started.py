@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import tempfile
@@ -101,11 +102,12 @@ class OwnKernel:
         """A `restart` step, then a new process on the session (it may have gone to another one)."""
         await self._manager.restart_kernel(env=self._start.variables(session))
 
-    async def close(self) -> None:
-        """Shut it down as Jupyter does; it is killed when it does not end by itself."""
+    async def close(self, *, now: bool = False) -> None:
+        """Shut it down as Jupyter does; it is killed when it does not end by itself, or `now`."""
         try:
             if self._manager.has_kernel:
-                await self._manager.shutdown_kernel(now=not await self._manager.is_alive())
+                gone = not await self._manager.is_alive()
+                await self._manager.shutdown_kernel(now=now or gone)
             await ensure_async(self._manager.cleanup_resources())
         finally:
             self._stack.close()
@@ -125,10 +127,19 @@ async def start_kernel(start: Start, session: uuid.UUID) -> OwnKernel:
             # Where other clients look for one.
             connection_file=str(_runtime() / f"kernel-{uuid.uuid4()}.json"),
         )
-        try:
-            await manager.start_kernel(
+        starting = asyncio.ensure_future(
+            manager.start_kernel(
                 cwd=str(start.folder), env=start.variables(session), stdout=said, stderr=said
             )
+        )
+        try:
+            # Stopped half way, a process would be there that nobody knows.
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            await asyncio.wait([starting])
+            if not starting.exception():
+                await OwnKernel(start, manager, log, opened.pop_all()).close(now=True)
+            raise
         except NoSuchKernel as error:
             known = ", ".join(sorted(specs.find_kernel_specs()))
             raise UsageError(

@@ -7,8 +7,15 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, Unpack
 
+from reprise.client.asking import (
+    CellOptions,
+    CommandOptions,
+    MountOptions,
+    PlainCellOptions,
+    UploadOptions,
+)
 from reprise.client.background import Background, Stream
 from reprise.client.beside import PastWorkspace
 from reprise.client.comparison import FileChange
@@ -26,6 +33,7 @@ from reprise.client.results import (
 )
 from reprise.client.running import Running
 from reprise.client.workspace import BackgroundStatus
+from reprise.log.model import Actor
 from reprise.log.store import StepRecord
 from reprise.workspace.manifest import Entry
 
@@ -87,19 +95,21 @@ class Kernel:
         *,
         on_output: Callable[[Output], None] | None = None,
         on_input: Callable[[str, bool], str] | None = None,
-        **options: Any,
+        check: bool = False,
+        **options: Unpack[PlainCellOptions],
     ) -> CellResult:
         async def work(asked: Asked) -> CellResult:
             return await self._kernel.run(
                 code,
                 on_output=_told(asked, on_output),
                 on_input=None if on_input is None else lambda *args: asked.ask(on_input, *args),
+                check=check,
                 **options,
             )
 
         return self._portal.call(work, self._kernel.interrupt)
 
-    def stream(self, code: str, **options: Any) -> RunningHere[CellResult]:
+    def stream(self, code: str, **options: Unpack[CellOptions]) -> RunningHere[CellResult]:
         """Run a cell; iterate over what comes back for its outputs, `result()` for its end."""
         return RunningHere(self._portal, lambda: self._kernel.stream(code, **options))
 
@@ -108,21 +118,35 @@ class Kernel:
         command: str | Sequence[str],
         *,
         on_output: Callable[[Output], None] | None = None,
-        **options: Any,
+        check: bool = False,
+        **options: Unpack[CommandOptions],
     ) -> CommandResult:
         async def work(asked: Asked) -> CommandResult:
             told = _told(asked, on_output)
-            return await self._kernel.command(command, on_output=told, **options)
+            return await self._kernel.command(command, on_output=told, check=check, **options)
 
         return self._portal.call(work, self._kernel.interrupt)
 
     def stream_command(
-        self, command: str | Sequence[str], **options: Any
+        self, command: str | Sequence[str], **options: Unpack[CommandOptions]
     ) -> RunningHere[CommandResult]:
         return RunningHere(self._portal, lambda: self._kernel.stream_command(command, **options))
 
-    def background(self, command: str | Sequence[str], **options: Any) -> BackgroundHere:
-        found = self._do(lambda: self._kernel.background(command, **options))
+    def background(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: str | bytes | None = None,
+        key: str | None = None,
+        actor: Actor | None = None,
+    ) -> BackgroundHere:
+        found = self._do(
+            lambda: self._kernel.background(
+                command, cwd=cwd, env=env, stdin=stdin, key=key, actor=actor
+            )
+        )
         return BackgroundHere(self._portal, found)
 
     def background_command(self, command: int) -> BackgroundHere:
@@ -132,11 +156,16 @@ class Kernel:
         return self._do(self._kernel.background_commands)
 
     def upload(
-        self, source: str | Path | bytes, to: str | None = None, **options: Any
+        self,
+        source: str | Path | bytes,
+        to: str | None = None,
+        **options: Unpack[UploadOptions],
     ) -> UploadResult:
         return self._do(lambda: self._kernel.upload(source, to, **options))
 
-    def mount(self, folder: str | Path, target: str | None = None, **options: Any) -> MountResult:
+    def mount(
+        self, folder: str | Path, target: str | None = None, **options: Unpack[MountOptions]
+    ) -> MountResult:
         return self._do(lambda: self._kernel.mount(folder, target, **options))
 
     # files
