@@ -178,7 +178,6 @@ def test_whatever_a_session_says_stays_text(value: str) -> None:
                 (NameDifference(VariableDifference(value, variable, None, "missing")),),
                 why=value,
             ),
-            note=value,
         )
     ]
     outputs = [

@@ -63,12 +63,11 @@ def _causes(causes: Iterable[Cause], terminal: Terminal, indent: str = _INDENT) 
 
 def tell_states(report: Report, terminal: Terminal) -> None:
     """What the steps had left, compared with what is known of it."""
+    told: set[str] = set()
     for state in report.states:
         terminal.line(f"{heading(state)}: {summary(state)}")
-        if state.note:
-            terminal.line(f"{_INDENT}{state.note}")
-        _list(state.files, terminal)
-        _list(state.variables, terminal)
+        _list(state.files, terminal, told)
+        _list(state.variables, terminal, told)
     for sentence in report.unsaid:
         terminal.line(terminal.paint(sentence, "dim"))
 
@@ -101,8 +100,19 @@ def _amounts(found: Compared[FileDifference] | Compared[NameDifference]) -> str:
     return ", ".join(f"{count} {word}" for count, word in amounts if count) or "none"
 
 
-def _list(found: Compared[FileDifference] | Compared[NameDifference], terminal: Terminal) -> None:
-    for each in found.different[:NAMED]:
+def _list(
+    found: Compared[FileDifference] | Compared[NameDifference],
+    terminal: Terminal,
+    told: set[str],
+) -> None:
+    """What differs; what stood under a state before is only named."""
+    new = [each for each in found.different if _key(each) not in told]
+    again = [_key(each) for each in found.different if _key(each) in told]
+    told.update(map(_key, new))
+    if again:
+        more = f" and {len(again) - NAMED} more" if len(again) > NAMED else ""
+        terminal.line(f"{_INDENT}as above   {', '.join(again[:NAMED])}{more}")
+    for each in new[:NAMED]:
         label = "volatile" if each.volatile else "different"
         painted = terminal.paint(f"{label:10}", "dim" if each.volatile else "red")
         since = "" if each.since is None else f"  (since step {each.since})"
@@ -110,8 +120,12 @@ def _list(found: Compared[FileDifference] | Compared[NameDifference], terminal: 
         for line in each.diff.splitlines() if isinstance(each, FileDifference) else ():
             terminal.line(f"{_INDENT}  {line}")
         _causes(each.causes, terminal, f"{_INDENT}  ")
-    if len(found.different) > NAMED:
-        terminal.line(f"{_INDENT}… and {len(found.different) - NAMED} more")
+    if len(new) > NAMED:
+        terminal.line(f"{_INDENT}… and {len(new) - NAMED} more")
+
+
+def _key(each: FileDifference | NameDifference) -> str:
+    return shown(each.path) if isinstance(each, FileDifference) else each.found.name
 
 
 def _shown(each: FileDifference | NameDifference) -> str:

@@ -160,7 +160,6 @@ class StateReport:
     """How what stood in the replay's sandbox after step `seq` compares with another state.
 
     at: when that other state was taken down, µs since the epoch, where that is known.
-    note: what has to be known to read it, in a sentence.
     """
 
     seq: int
@@ -168,7 +167,6 @@ class StateReport:
     files: Compared[FileDifference]
     variables: Compared[NameDifference]
     at: int | None = None
-    note: str = ""
 
     @property
     def verdict(self) -> Literal["same", "volatile", "different", "not compared"]:
@@ -185,7 +183,6 @@ class StateReport:
             "against": self.against,
             "verdict": self.verdict,
             "at": self.at,
-            "note": self.note or None,
             "files": self.files.to_json(),
             "variables": self.variables.to_json(),
         }

@@ -32,40 +32,55 @@ _UNKNOWN: Final = 200
 
 
 def section(states: Iterable[StateReport]) -> Html:
-    return join(*(_state(state) for state in states))
+    """All states; one that says no more than those before it is closed at first."""
+    told: set[str] = set()
+    parts: list[Html] = []
+    for state in states:
+        keys = {each.path for each in state.files.different}
+        keys |= {f"name {each.found.name}" for each in state.variables.different}
+        parts.append(_state(state, is_open=bool(keys - told)))
+        told |= keys
+    return join(*parts)
 
 
-def _state(state: StateReport) -> Html:
+def _state(state: StateReport, *, is_open: bool) -> Html:
     left, right = _SIDES[state.against]
-    title = tag("h3", f"After step {state.seq}: {left} and {right}")
+    title = tag(
+        "summary",
+        tag("h3", f"After step {state.seq}: {left} and {right}"),
+        tag("span", f"files {amounts(state.files)}; variables {amounts(state.variables)}"),
+    )
     when = None
     if state.at is not None and state.against == "recorded state":
         when = tag("p", f"Taken down {moment(state.at)}.", class_="reason")
     return tag(
-        "section",
+        "details",
         title,
         when,
-        tag("p", short(state.note), class_="reason") if state.note else None,
         _part("Files", state.files, _files(state.files, left, right)),
         _part("Variables", state.variables, _names(state.variables, left, right)),
         class_=f"state {state.verdict.replace(' ', '-')}",
+        open=is_open,
     )
+
+
+def amounts(found: Compared[FileDifference] | Compared[NameDifference]) -> str:
+    """How many came out how, or why none was compared."""
+    if found.why:
+        return f"not compared: {short(found.why)}"
+    counts = (
+        (found.same, "same"),
+        (found.count(volatile=True), "volatile"),
+        (found.count(volatile=False), "different"),
+        (len(found.unknown), "not comparable"),
+    )
+    return ", ".join(f"{count} {word}" for count, word in counts if count) or "none"
 
 
 def _part(
     title: str, found: Compared[FileDifference] | Compared[NameDifference], table: Html | None
 ) -> Html:
-    if found.why:
-        said = f"not compared: {short(found.why)}"
-    else:
-        counts = (
-            (found.same, "same"),
-            (found.count(volatile=True), "volatile"),
-            (found.count(volatile=False), "different"),
-            (len(found.unknown), "not comparable"),
-        )
-        said = ", ".join(f"{count} {word}" for count, word in counts if count) or "none"
-    heading = tag("h4", f"{title} ", tag("span", said, class_="said"))
+    heading = tag("h4", f"{title} ", tag("span", amounts(found), class_="said"))
     return tag("div", heading, table, _unknown(found), class_="part")
 
 
