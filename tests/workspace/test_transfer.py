@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import pytest
 
-from reprise.errors import GuestCallFailed, LogCorrupt, ProtocolViolation, TooLarge
+from reprise.errors import (
+    GuestCallFailed,
+    LogCorrupt,
+    ProtocolViolation,
+    RepriseError,
+    TooLarge,
+)
 from reprise.log.model import sha256_hex
 from reprise.log.postgres import Log
 from reprise.log.store import Blobs
 from reprise.sandbox.connection import Guest
+from reprise.sandbox.contract import Limits
 from reprise.workspace.folder import Bounds
 from reprise.workspace.manifest import Entry, Manifest, path_text
 from reprise.workspace.transfer import (
@@ -30,6 +38,8 @@ from reprise.workspace.transfer import (
     uploaded,
     workspace_manifest,
 )
+from tests.fixtures.sandbox import StartCells, quiet_kernel
+from tests.fixtures.shell import begin, run
 
 from .trees import directory, file, link
 
@@ -150,6 +160,84 @@ async def test_uploads_played_one_after_another_give_what_the_log_says(
         base = uploaded(base, payload)
         found = own(await workspace_manifest(guest))
         assert [e for e in found if e.type == "file"] == [e for e in base if e.type == "file"]
+
+
+async def test_an_upload_that_finds_no_room_leaves_all_as_it_was(
+    log: Log, start_cells: StartCells
+) -> None:
+    blobs = (await log.reader(await log.begin(kernel="python3"))).blobs
+    limits = Limits(workspace=16 << 20)
+    cells = await start_cells("bubblewrap", kernel=quiet_kernel(), limits=limits)
+    await apply_upload(cells.guest, await upload(blobs, {"a": b"1", "d/b": b"2"}), blobs)
+    before = await workspace_manifest(cells.guest)
+    used = (await cells.guest.call("usage"))[0]["workspace"]
+    large = {"d/b": b"3", "d/c": b"x" * 9_000_000, "e": b"y" * 9_000_000}
+    with pytest.raises(GuestCallFailed) as failed:
+        await apply_upload(cells.guest, await upload(blobs, large, ["a"]), blobs)
+    assert failed.value.kind == "full"
+    assert await workspace_manifest(cells.guest) == before
+    assert (await cells.guest.call("usage"))[0]["workspace"] == used
+    # There is room for it one by one.
+    await apply_upload(cells.guest, await upload(blobs, {"e": b"y" * 9_000_000}, ["a"]), blobs)
+    assert [e.path for e in own(await workspace_manifest(cells.guest))] == ["d", "d/b", "e"]
+
+
+async def test_an_upload_whose_bytes_are_missing_leaves_all_as_it_was(
+    guest: Guest, log: Log
+) -> None:
+    blobs = (await log.reader(await log.begin(kernel="python3"))).blobs
+    await apply_upload(guest, await upload(blobs, {"a": b"1"}), blobs)
+    before = await workspace_manifest(guest)
+    missing = [file("a", b"2").to_json(), file("b", b"never stored").to_json()]
+    await blobs.put(b"2")
+    with pytest.raises(RepriseError):
+        await apply_upload(guest, {"root": "", "entries": missing, "removed": ["a"]}, blobs)
+    assert await workspace_manifest(guest) == before
+    (left, _) = await guest.call("tree", {"hashes": False, "limit": 2000})
+    assert not [entry for entry in left["entries"] if "stage-" in entry["path"]]
+    ran = await run(guest, "ls -a .reprise | grep stage-")
+    assert ran.stdout == b""
+
+
+async def test_an_upload_that_is_cut_off_leaves_all_as_it_was(guest: Guest, log: Log) -> None:
+    blobs = (await log.reader(await log.begin(kernel="python3"))).blobs
+    before = await workspace_manifest(guest)
+    payload = await upload(blobs, {"a": b"1", "b": b"2"})
+
+    class Stuck:
+        """Blobs that never come."""
+
+        async def get(self, sha256: str) -> bytes:
+            stuck.set()
+            return await asyncio.Future[bytes]()
+
+    stuck = asyncio.Event()
+    going = asyncio.ensure_future(apply_upload(guest, payload, cast(Blobs, Stuck())))
+    await stuck.wait()
+    going.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await going
+    assert await workspace_manifest(guest) == before
+    assert (await run(guest, "ls -a .reprise | grep stage-")).stdout == b""
+
+
+async def test_an_upload_is_seen_by_a_program_all_at_once_or_in_whole_files(
+    guest: Guest, log: Log
+) -> None:
+    """A reader that looks all the time sees old or new contents, never half of one."""
+    blobs = (await log.reader(await log.begin(kernel="python3"))).blobs
+    old, new = b"o" * 200_000, b"n" * 200_000
+    await apply_upload(guest, await upload(blobs, {"f": old}), blobs)
+    watching = begin(
+        guest,
+        "echo on; while [ ! -e stop ]; do md5sum < f; done | sort | uniq -c | wc -l; rm stop",
+    )
+    await watching.until(b"on")
+    for content in (new, old) * 10:
+        await apply_upload(guest, await upload(blobs, {"f": content}), blobs)
+    await apply_upload(guest, await upload(blobs, {"stop": b""}), blobs)
+    ran = await watching.ended()
+    assert (int(ran.stdout.split()[1]), ran.stderr) in ((1, b""), (2, b""))
 
 
 async def test_a_kept_tree_comes_back_exactly(guest: Guest, log: Log) -> None:

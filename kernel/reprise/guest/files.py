@@ -128,7 +128,15 @@ class Files:
 
         Raises OSError when nothing has changed, install.HalfInstalled when something has.
         """
-        Installation(self._root, stage).run(removed)
+        try:
+            Installation(self._root, stage).run(removed)
+        finally:
+            self._leave_no_empty_folder()
+
+    def _leave_no_empty_folder(self) -> None:
+        """A stage may have been the first thing in our own folder, and no upload is to show it."""
+        with contextlib.suppress(OSError):
+            os.rmdir(OWN, dir_fd=self._root)
 
     def _put_folder(self, parent: int, name: str, mode: int) -> None:
         found = lstat(parent, name)
@@ -187,6 +195,8 @@ class Files:
                 discard(parent, parts[-1])
             finally:
                 os.close(parent)
+            if parts[0] == OWN and len(parts) == 2 and STAGE.match(parts[1]):
+                self._leave_no_empty_folder()
 
     def get(self, path: str, offset: int, length: int) -> tuple[dict[str, Any], bytes]:
         """Size, mode and type of what a path names, and a piece of it if it is a file."""

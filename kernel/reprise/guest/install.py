@@ -194,10 +194,38 @@ class Installation:
         self._undo.append(lambda: self._move_back(path, f"{self._stage}/{path}"))
 
     def _set_aside(self, target: int, path: str) -> None:
+        name = path.rpartition("/")[2]
         aside = f"{self._aside}/{len(self._undo)}"
-        with self._opened(self._aside) as folder:
-            _rename(target, path.rpartition("/")[2], folder, aside.rpartition("/")[2])
-        self._undo.append(lambda: self._move_back(aside, path))
+        try:
+            with self._opened(self._aside) as folder:
+                _rename(target, name, folder, aside.rpartition("/")[2])
+        except OSError as error:
+            found = lstat(target, name)
+            if error.errno != errno.EXDEV or found is None or not stat.S_ISDIR(found.st_mode):
+                raise
+            self._set_aside_piecewise(target, path)
+        else:
+            self._undo.append(lambda: self._move_back(aside, path))
+
+    def _set_aside_piecewise(self, target: int, path: str) -> None:
+        """As `_set_aside` for a folder that cannot be renamed: one of an image's lower layers
+        (overlayfs, "redirect_dir") must be emptied instead."""
+        above, _, name = path.rpartition("/")
+        folder, mode = open_for_work(target, name)
+        try:
+            for child in os.listdir(folder):
+                self._set_aside(folder, f"{path}/{child}")
+        finally:
+            os.fchmod(folder, mode)
+            os.close(folder)
+        os.rmdir(name, dir_fd=target)
+
+        def undo() -> None:
+            with self._opened(above) as parent:
+                os.mkdir(name, 0o700, dir_fd=parent)
+            self._change_mode(path, mode)
+
+        self._undo.append(undo)
 
     def _move_back(self, there: str, here: str) -> None:
         source, _, name = there.rpartition("/")
@@ -247,7 +275,7 @@ def _exchange_names(one: int, other: int, name: str) -> bool:
         if _libc.renameat2(one, encoded, other, encoded, _RENAME_EXCHANGE) == 0:
             return True
     number = ctypes.get_errno()
-    if number in (errno.ENOSYS, errno.EINVAL):
+    if number in (errno.ENOSYS, errno.EINVAL, errno.EXDEV):
         return False
     raise OSError(number, os.strerror(number), name)
 
