@@ -35,9 +35,11 @@ class _History:
 
     def failing_cell(self, code: str) -> None:
         """Run a cell that failed; it may fail again."""
-        shell = getattr(_builtins, "get_ipython", None)
-        if shell is not None:
-            shell().run_cell(code)
+        ask = getattr(_builtins, "get_ipython", None)
+        if ask is not None:
+            shell = ask()
+            shell.run_cell(code)
+            shell.last_execution_succeeded = True  # IPython would end with exit code 1
             return
         try:
             exec(compile(code, "<cell>", "exec"), self.names)
@@ -65,6 +67,7 @@ class _History:
         background: int | None = None,
     ) -> None:
         """Run a command as it was asked for."""
+        _sys.stdout.flush()  # what was printed before it comes before it
         program = "/bin/bash" if _pathlib.Path("/bin/bash").exists() else "/bin/sh"
         process = _subprocess.Popen(
             argv or [program, "-c", shell],

@@ -6,6 +6,7 @@ import ast
 import asyncio
 import os
 import shutil
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -92,9 +93,13 @@ class _Source:
 
 def _is_plain(code: str) -> bool:
     try:
-        tree = ast.parse(code)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about its style
+            tree = ast.parse(code)
+            # The parser alone takes an await, or a return, outside of functions.
+            compile(tree, "<cell>", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False  # IPython's own words, an await outside of functions, or no Python at all
+        return False  # IPython's own words, an await outside of functions, or no Python
     return not any(
         (isinstance(node, ast.ImportFrom) and node.module == "__future__")
         or (isinstance(node, ast.Name) and node.id in ("get_ipython", "exit", "quit", "display"))
