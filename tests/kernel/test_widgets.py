@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import uuid
 from typing import Any
 
 import pytest
@@ -37,10 +38,16 @@ def following(kernels: Kernels, kernel: Kernel, page: Page, part: str) -> tuple[
 
 def verified(kernels: Kernels, kernel: Kernel) -> dict[str, Any]:
     """What `reprise verify` says of a session that no kernel holds any more."""
+    report: dict[str, Any] = json.loads(reprise(kernels, kernel, "verify", "--json"))
+    return report
+
+
+def reprise(kernels: Kernels, kernel: Kernel, command: str, *arguments: str) -> str:
+    """What `reprise COMMAND SESSION …` prints."""
     database = kernels.database
     env = {"REPRISE_DSN": database.dsn, "REPRISE_HOME": str(database.home)}
     ran = subprocess.run(
-        [sys.executable, "-m", "reprise.cli", "verify", str(kernel.session), "--json"],
+        [sys.executable, "-m", "reprise.cli", command, str(kernel.session), *arguments],
         capture_output=True,
         text=True,
         timeout=PATIENCE,
@@ -48,8 +55,7 @@ def verified(kernels: Kernels, kernel: Kernel) -> dict[str, Any]:
         env={**os.environ, **env, "REPRISE_BACKEND": kernel.backend},
     )
     assert ran.returncode in (0, 1), ran.stderr
-    report: dict[str, Any] = json.loads(ran.stdout)
-    return report
+    return ran.stdout
 
 
 @pytest.mark.parametrize("part", ["sandbox", "router"])
@@ -86,6 +92,29 @@ def test_a_slider_goes_on_in_a_second_and_a_third_life(
     }
     assert named <= set(page.models)
     assert not [n for n in recorded.notices if n.code in ("divergence", "not-replayed")]
+
+
+def test_a_fork_goes_on_with_the_widgets_of_the_page(kernels: Kernels) -> None:
+    """A fork of a session that has been resumed itself: ids of three kernels, one page."""
+    kernel = kernels("process")
+    page = Page(kernel.client())
+    page.client.run(SLIDER)
+    slider = page.model("IntSliderModel")
+    page.set(slider, value=1)
+    kernel, client = following(kernels, kernel, page, "router")
+    client.run("t = w.IntText()")
+    text = page.model("IntTextModel")
+    page.set(text, value=2)
+    page.set(slider, value=3)  # after the fork's point
+    fork = reprise(kernels, kernel, "fork", "--at", "3").strip()
+    forked = kernels("process", session=uuid.UUID(fork), folder=kernel.folder)
+    page.on(forked.client())
+    page.set(text, value=4)
+    assert page.client.run("(seen, s.value, t.value)").value == "([1], 1, 4)"
+    page.set(slider, value=5)
+    assert page.client.run("s.value").value == "5"
+    page.on(client)
+    assert client.run("(seen, t.value)").value == "([1, 3], 2)"
 
 
 @pytest.mark.parametrize("part", ["sandbox", "router"])
