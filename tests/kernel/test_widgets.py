@@ -300,6 +300,29 @@ def test_an_update_and_a_cell_keep_their_order(kernels: Kernels) -> None:
     assert page.client.run("(before, s.value)").value == "(52, 60)"
 
 
+def test_a_subshells_cell_awaits_a_click_that_shows_nothing(kernels: Kernels) -> None:
+    kernel = kernels("process")
+    page = Page(kernel.client())
+    made = page.client.ask("create_subshell_request", channel="control")
+    page.subshell = made["subshell_id"]
+    page.client.run(
+        "import asyncio, ipywidgets as w; clicks = []; b = w.Button()\n"
+        "b.on_click(lambda _: clicks.append(1))",
+        subshell_id=page.subshell,
+    )
+    waiting = page.client.execute(
+        "print('waits', flush=True)\nwhile not clicks: await asyncio.sleep(0.01)",
+        subshell_id=page.subshell,
+    )
+    page.client.shows(waiting, "waits")
+    clicked = page.click(page.model("ButtonModel"))
+    page.client.finish(waiting, 30)
+    page.done(clicked)
+    assert kernels.read(kernel).statuses("comm") == ["ok"]
+    following(kernels, kernel, page, "router")
+    assert page.client.run("clicks").value == "[1]"
+
+
 def test_a_cell_whose_answer_has_no_end_in_the_log_ends_on_a_resume(kernels: Kernels) -> None:
     """The kernel died in the callback that had woken the cell: the cell would wait for ever."""
     kernel = kernels("process")

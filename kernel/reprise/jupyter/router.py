@@ -62,6 +62,9 @@ PASSED_CONTROL = PASSED_SHELL | {
 }
 COMM = frozenset({"comm_open", "comm_msg", "comm_close"})
 
+#: Seconds after which we ask whether a comm has been handled without a word, where no cell runs.
+SILENT_S = 1.0
+
 #: Passed requests remembered, the oldest forgotten first.
 REMEMBERED = 4096
 
@@ -384,16 +387,23 @@ class Router:
         self._begin(self._end_of_comm(request, step))
 
     async def _end_of_comm(self, request: Request, step: LiveStep) -> None:
+        silent = asyncio.get_running_loop().call_later(SILENT_S, self._ask_after, step)
         try:
             ended = await step.end()
         except RepriseError as error:
             log.warning("%s", error)
             return
         finally:
+            silent.cancel()
             self._end_step(step, main=False)
         self._tell(request, ended)
         if step.run is not None and step.run.idle is None:
             self._still_busy()
+
+    def _ask_after(self, step: LiveStep) -> None:
+        """A comm that a subshell's cell handled while it awaited: no main cell's end tells."""
+        if self._main is None and step.run is not None and step.link is not None:
+            self._begin(settle(step.link, [step.run]))
 
     def _comm_overtaken(self, request: Request) -> None:
         """Its page sends no more before it gets an idle."""
