@@ -455,3 +455,41 @@ def test_no_text_makes_a_pattern_take_more_than_linear_time(hurtful: str) -> Non
         compare_texts(hurtful + "\n x", hurtful + "\n y", markup=markup)
     assert verdict(error("v", hurtful + "\n x"), error("v", hurtful + "\n y")) == "different"
     assert time.perf_counter() - began < 10
+
+
+# steps beside cells ---------------------------------------------------------------------------
+
+
+def command(text: str, **result: Any) -> list[OutputEntry]:
+    """What is recorded of a command: its streams, and its end."""
+    stream = {"bytes": len(text), "lines": text.count("\n"), "cut": False, "file": None}
+    whole = {"exit_code": 0, "signal": None, "timed_out": False, "stdout": stream, **result}
+    reply = OutputEntry("step_reply", {"status": "ok", "result": whole})
+    return [OutputEntry("stream", {"name": "stdout", "text": text}), reply]
+
+
+def test_how_a_command_ended_counts_and_how_long_it_took_does_not() -> None:
+    once = command("hi\n", duration_us=5, duration_s=0.5)
+    assert compare(once, command("hi\n", duration_us=7, duration_s=0.7)).verdict == "same"
+    for other in ({"exit_code": 1}, {"signal": 9}, {"timed_out": True}, {"command": 4}):
+        found = compare(once, command("hi\n", **other))
+        assert found.verdict == "different", other
+        assert found.differences[0].where.startswith("step_reply")
+
+
+def test_what_a_command_wrote_is_said_by_its_streams_alone() -> None:
+    took = command("took 9.9 s\n"), command("took 10.1 s\n")  # a byte more
+    assert compare(*took).verdict == "volatile"
+    kept = {"bytes": 9, "lines": 1, "cut": True, "file": ".reprise/commands/3/stdout"}
+    elsewhere = {**kept, "file": ".reprise/commands/4/stdout"}
+    assert compare(command("x", stdout=kept), command("x", stdout=elsewhere)).verdict == "same"
+    longer = {**kept, "bytes": 10}
+    assert compare(command("x", stdout=kept), command("x", stdout=longer)).verdict == "different"
+    whole = {**kept, "cut": False}
+    assert compare(command("x", stdout=kept), command("x", stdout=whole)).verdict == "different"
+
+
+def test_a_command_whose_record_was_cut_still_tells_its_end() -> None:
+    left, right = command("a" * 50), command("a" * 20, exit_code=2)
+    found = compare(left, right, recorded_cut=True)
+    assert [each.where for each in found.differences] == ["step_reply exit_code"]
