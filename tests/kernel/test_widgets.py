@@ -300,6 +300,24 @@ def test_an_update_and_a_cell_keep_their_order(kernels: Kernels) -> None:
     assert page.client.run("(before, s.value)").value == "(52, 60)"
 
 
+def test_a_widget_message_asked_for_as_a_step_has_its_place_among_cells(kernels: Kernels) -> None:
+    kernel = kernels("process")
+    page = Page(kernel.client())
+    page.client.run(SLIDER)
+    slider = page.model("IntSliderModel")
+    data = {"method": "update", "state": {"value": 4}, "buffer_paths": []}
+    payload = {"msg_type": "comm_msg", "content": {"comm_id": slider, "data": data}}
+    first = page.client.execute("s.value")
+    asked = page.client.request("step_request", {"kind": "comm", "payload": payload})
+    second = page.client.execute("s.value")
+    assert page.client.finish(second, 30).value == "4"
+    assert page.client.finish(first).value == "0"
+    assert page.client.finish(asked).reply["outcome"] == "ok"
+    following(kernels, kernel, page, "router")
+    assert page.client.run("(s.value, seen)").value == "(4, [4])"
+    assert page.state(slider)["value"] == 4
+
+
 def test_a_subshells_cell_awaits_a_click_that_shows_nothing(kernels: Kernels) -> None:
     kernel = kernels("process")
     page = Page(kernel.client())

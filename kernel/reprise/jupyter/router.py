@@ -448,7 +448,10 @@ class Router:
         beside = [
             (step, step.run)
             for step in self._running
-            if isinstance(step, LiveStep) and step.kind == "comm" and step.run is not None
+            if isinstance(step, LiveStep)
+            and step.kind == "comm"
+            and step.run is not None
+            and step is not main  # as it is when a step_request asked for it
         ]
         if not beside:
             return
