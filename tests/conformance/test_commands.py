@@ -9,15 +9,16 @@ import os
 import random
 import resource
 import signal
+from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from reprise.errors import GuestCallFailed
+from reprise.errors import GuestCallFailed, SandboxDied
 from reprise.sandbox.commands import Command
 from reprise.sandbox.connection import Guest
-from reprise.sandbox.contract import Limits
+from reprise.sandbox.contract import DeathCause, Limits
 from reprise.sandbox.frames import WINDOWS, Channel
 from tests.fixtures.sandbox import (
     AS_ORDINARY_USER,
@@ -187,6 +188,49 @@ async def test_it_has_its_own_limits_descriptors_and_session(
     # 32 and 33 are glibc's own, which it ignores in whatever posix_spawn starts.
     masks = [int(line.split()[1], 16) for line in blocked.stdout.splitlines()]
     assert [mask & ~(3 << 31) for mask in masks] == [0, 0]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="what a guest has open is closed to its own user")
+async def test_what_watches_over_it_has_nothing_of_the_guests_open(guest: Guest) -> None:
+    other = begin(guest, "cat; sleep 1234.5", name="other", stdin=b"x" * 1_000_000)
+    going = begin(guest, "echo on; sleep 1234.5", name="this")
+    await going.until(b"on")
+    inside = guest_process(guest)
+    keepers = [each for each in inside.children() if each.name() == "reprise-keeper"]
+    assert len(keepers) == 2
+    of_guest = opened(inside.pid)
+    assert any(name.startswith("socket:") for name in of_guest)
+    for process in [*keepers, *processes(guest, "1234.5")]:
+        shared = opened(process.pid) & of_guest
+        # The two ends of a pipe have one name; a command's are its own three.
+        assert all(name.startswith(("pipe:", "/dev/null")) for name in shared), shared
+        assert process not in keepers or len(opened(process.pid)) <= 5
+    for each in (going, other):
+        await guest.signal_command(each.name, signal.SIGKILL)
+        await each.ended()
+
+
+def opened(pid: int) -> set[str]:
+    """What a process has open."""
+    folder = Path(f"/proc/{pid}/fd")
+    return {os.readlink(folder / name) for name in os.listdir(folder)}
+
+
+async def test_its_memory_counts_for_the_sandboxs(name: str, start_cells: StartCells) -> None:
+    limits = Limits(memory=256 << 20)
+    guest = (await start_cells(name, kernel=quiet_kernel(), limits=limits)).guest
+    code = """
+import os, time
+for _ in range(6):
+    if os.fork() == 0:
+        held = os.urandom(1 << 20) * 64
+        time.sleep(1234.5)
+time.sleep(1234.5)
+"""
+    with pytest.raises(SandboxDied) as died:
+        await run(guest, argv=("python3", "-c", code))
+    assert isinstance(died.value.cause, DeathCause)
+    assert died.value.cause.what == "memory"
 
 
 # Bounds of output
