@@ -118,6 +118,15 @@ class Forge:
         self.event += 1
         self.lines.append(event_line(type_, self.chain, body))
 
+    def pages(self) -> list[bytes]:
+        """The lines as a writer cuts them."""
+        pages = [b""] if self.lines else []
+        for line in self.lines:
+            if pages[-1] and len(pages[-1]) + len(line) > layout.PAGE_BYTES:
+                pages.append(b"")
+            pages[-1] += line
+        return pages
+
     def blob(self, data: bytes) -> str:
         name = hashlib.sha256(data).hexdigest()
         self.blobs.append((layout.blob_member(name), data))
@@ -136,11 +145,10 @@ class Forge:
             **head,
         }
         parts: Members = [(layout.HEAD, canonical(facts))]
-        if self.lines:
-            parts.append((layout.events_member(0), b"".join(self.lines)))
-            if self.seq:
-                parts.append((layout.environment_member(ENVIRONMENT), canonical(SPEC)))
-                parts.append((layout.lock_member(ENVIRONMENT), lock(SPEC)))
+        parts += [(layout.events_member(n), page) for n, page in enumerate(self.pages())]
+        if self.seq:
+            parts.append((layout.environment_member(ENVIRONMENT), canonical(SPEC)))
+            parts.append((layout.lock_member(ENVIRONMENT), lock(SPEC)))
         tables = (layout.NOTICES, layout.STATES, layout.ARTIFACTS)
         return [*parts, *((name, b"") for name in tables), *self.blobs]
 

@@ -350,6 +350,29 @@ def test_no_line_can_be_missing_twice_or_elsewhere(at: int) -> None:
     refused(other, "digest of line 4")
 
 
+def test_pages_end_where_they_should_and_nowhere_else() -> None:
+    forge = Forge()
+    for number in range(5):
+        forge.outcome(forge.step("cell", cell_payload(f"{number}" * (3 * MIB))))
+    parts = forge.members()
+    check(put_together(parts))
+    pages = [content for name, content in parts if name.startswith("events/")]
+    assert len(pages) == 5
+    rest = parts[1 + len(pages) :]
+
+    def cut(*changed: bytes) -> bytes:
+        listed = [(layout.events_member(n), page) for n, page in enumerate(changed)]
+        return put_together([parts[0], *listed, *rest])
+
+    lines = b"".join(pages).splitlines(keepends=True)
+    assert cut(*pages) == put_together(parts)
+    refused(cut(b"".join(pages)), "does not end where")
+    refused(cut(*lines), "does not begin where")
+    refused(cut(*pages[:-1], pages[-1][:-1]), "does not end where")
+    refused(cut(*pages, b""), "does not begin where")
+    refused(cut(pages[0][:-1], b"\n" + pages[1], *pages[2:]))
+
+
 @pytest.mark.parametrize(
     "head",
     [

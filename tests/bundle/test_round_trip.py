@@ -106,3 +106,19 @@ async def test_an_empty_session_is_a_history_too(log: Log, other: Log) -> None:
     data = await exported(log, session)
     await imported(other, data)
     assert await exported(other, session) == data
+
+
+async def test_a_history_of_many_pages(log: Log, other: Log) -> None:
+    """Steps and outputs that do not fit into a page of the bundle, nor of the log."""
+    writer = await begin(log)
+    for number in range(4):
+        code = f"{number}" * (5 << 20)
+        shown = text(*(f"{number}{piece}" * 100_000 for piece in range(12)))
+        await run(writer, cell(code), shown)
+        await writer.append_outputs(number, text("late" * (1 << 20)), late=True)
+    await writer.close()
+    data = await exported(log, writer.session)
+    await imported(other, data)
+    assert (await other.check(writer.session)).ok
+    assert await exported(other, writer.session) == data
+    assert await everything(other, writer.session) == await everything(log, writer.session)
