@@ -161,9 +161,17 @@ def rebuilt(marks: Sequence[Mark], folder: Files | None = None) -> Rebuilt:
     for number, mark in enumerate(marks[begin:], begin):
         if mark.status in REPLAYED:
             did = play(mark, state, in_place=folder is not None)
-            if did != mark.did:
+            if _differs(mark, did):
                 differs.add(number)
     return Rebuilt(state, frozenset(differs))
+
+
+def _differs(mark: Mark, did: Did | None) -> bool:
+    if not isinstance(mark.deed, Program) or mark.did is None or did is None:
+        return False
+    command = mark.kind == "command"
+    first, again = (mark.deed.seen(each, command=command) for each in (mark.did, did))
+    return first != again
 
 
 def _restart(mark: Mark) -> Restart:
@@ -176,7 +184,7 @@ def play(mark: Mark, state: State, *, in_place: bool = False) -> Did | None:
     deed = mark.deed
     match deed:
         case Program():
-            return deed.run(state, command=mark.kind == "command")
+            return deed.run(state)
         case Upload():
             if mark.status == "ok" and not in_place:
                 deed.apply(state.files)

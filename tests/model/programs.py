@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import shlex
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 #: As the sandboxes and the test's own process have it.
 UMASK = 0o022
@@ -386,7 +386,7 @@ class OpenWidget:
         return (
             f"import comm; _c_{name} = comm.create_comm(target_name='model', data={{'token': {self.token}}});"
             f" _w_{name} = [0]; _c_{name}.on_msg(lambda m, w=_w_{name}, c=_c_{name}:"
-            " (w.__setitem__(0, m['content']['data']['value']), c.send({'echo': w[0]})))"
+            " (w.__setitem__(0, m['content']['data']['state']['value']), c.send({'echo': w[0]})))"
         )
 
     def apply(self, state: State) -> str:
@@ -444,21 +444,14 @@ def _variable(state: State, name: str) -> Any:
 
 
 FileAction = Write | Append | Remove | MakeFolder | SetMode | Move | Show
-Action = (
-    FileAction
-    | Assign
-    | Extend
-    | Double
-    | Share
-    | Forget
-    | Load
-    | Dump
-    | Say
-    | OpenWidget
-    | ReadWidget
-    | Display
-    | UpdateDisplay
-)
+
+
+class Action(Protocol):
+    """One statement. `apply` returns what it prints and raises Failed; it may have begun by then."""
+
+    def python(self) -> str: ...
+
+    def apply(self, state: State) -> str: ...
 
 
 def quoted(path: str) -> str:
@@ -478,14 +471,15 @@ End = Literal["ok", "raise", "hang", "die"]
 
 @dataclass(frozen=True)
 class Did:
-    """What a program did. error: the exception's name, `exit` for a command; None if it went well.
+    """What a program did, as its client can see it.
 
-    reached: whether it came to its end, past all its actions.
+    error: the exception's name, also where a command only says it by an exit code; None if it went
+    well. done: how many of its actions ended well.
     """
 
     error: str | None
     text: str
-    reached: bool
+    done: int
 
 
 @dataclass(frozen=True)
@@ -511,14 +505,23 @@ class Program:
             lines.append(action.shell())
         return "\n".join([*lines, ends[self.end]])
 
-    def run(self, state: State, *, command: bool = False) -> Did:
-        """Change the state as the program does."""
+    def run(self, state: State) -> Did:
+        """Change the state as the program does, up to its end or to where it fails."""
         text = ""
-        for action in self.actions:
+        for done, action in enumerate(self.actions):
             try:
                 text += action.apply(state)
             except Failed as failed:
-                return Did("exit" if command else failed.name, text, reached=False)
-        if self.end == "raise":
-            return Did("exit" if command else "ValueError", text, reached=True)
-        return Did(None, text, reached=True)
+                return Did(failed.name, text, done)
+        return Did("ValueError" if self.end == "raise" else None, text, len(self.actions))
+
+    def seen(self, did: Did, *, command: bool) -> tuple[object, ...]:
+        """What its client can tell apart: a traceback has a line, a shell's words only sometimes."""
+        if not command or did.error is None:
+            return (did.error, did.text, did.done)
+        if did.error in ("AssertionError", "ValueError"):
+            return (did.error, did.text)  # an exit code alone
+        failed = self.actions[did.done]
+        assert isinstance(failed, FileAction)
+        line = did.done if isinstance(failed, Write | Append) else None  # bash says it, not rm
+        return (did.error, did.text, failed.shell(), line)

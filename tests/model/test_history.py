@@ -21,7 +21,7 @@ from tests.model.programs import (
     Write,
 )
 
-WENT_WELL = Did(None, "", reached=True)
+WENT_WELL = Did(None, "", 1)
 
 
 def session() -> History:
@@ -33,7 +33,7 @@ def test_what_was_cut_short_is_left_out_of_a_replay() -> None:
     history.add("cell", Program((Assign("a", (1,)),)), "ok", WENT_WELL)
     for status in ("interrupted", "timeout", "died", "lost"):
         history.add("cell", Program((Extend("a", 2),)), status)  # type: ignore[arg-type]
-    failed = Did("ValueError", "", reached=True)
+    failed = Did("ValueError", "", 1)
     history.add("cell", Program((Extend("a", 3),), "raise"), "error", failed)
     came = rebuilt(history.marks)
     assert came.state.variables == {"a": [1, 3]}

@@ -15,7 +15,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.model.draws import NAMES, file_actions, programs, variable_actions
-from tests.model.programs import UMASK, Did, File, Files, Folder, Link, Program, State
+from tests.model.programs import (
+    UMASK,
+    Did,
+    File,
+    Files,
+    Folder,
+    Link,
+    Program,
+    Remove,
+    Say,
+    State,
+    Write,
+)
 
 alone = st.lists(st.one_of(variable_actions, file_actions), min_size=1, max_size=4).map(tuple)
 cells = st.builds(Program, alone, st.sampled_from(("ok", "raise")))
@@ -62,8 +74,9 @@ def test_programs_do_what_the_model_says(drawn: list[Program | tuple[str, Progra
                     program, (error, text) = each[1], done_in_a_shell(each[1])
                 else:
                     program, (error, text) = each, done_in_python(each, namespace)
-                did = program.run(state, command=isinstance(each, tuple))
-                assert (did.error, did.text) == (error, text), program
+                did = program.run(state)
+                wanted = "exit" if did.error and isinstance(each, tuple) else did.error
+                assert (wanted, did.text) == (error, text), program
                 assert standing(Path(name)) == state.files
                 there = {n: namespace[n] for n in NAMES if n in namespace}
                 assert there == state.variables
@@ -91,7 +104,6 @@ def test_a_copy_of_a_state_keeps_what_is_shared_and_shares_nothing_with_it() -> 
 
 
 def test_what_a_program_did_is_told_with_where_it_failed() -> None:
-    state = State()
-    program = Program((), "raise")
-    assert program.run(state) == Did("ValueError", "", reached=True)
-    assert program.run(state, command=True) == Did("exit", "", reached=True)
+    program = Program((Write("f", b""), Remove("f"), Remove("f"), Say("a")), "raise")
+    assert program.run(State()) == Did("FileNotFoundError", "", 2)
+    assert Program((), "raise").run(State()) == Did("ValueError", "", 0)
