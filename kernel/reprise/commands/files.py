@@ -137,7 +137,8 @@ async def _diff(args: argparse.Namespace, log: Log, session: uuid.UUID, terminal
         return 0
     for change in found:
         _tell(change, terminal)
-    terminal.line(f"{len(found)} differences between the workspace {names[0]} and {names[1]}")
+    count = "1 difference" if len(found) == 1 else f"{len(found)} differences"
+    terminal.line(f"{count} between the workspace {names[0]} and {names[1]}")
     return 0
 
 
@@ -149,7 +150,9 @@ def _steps(text: str) -> tuple[int, int | None]:
 
 
 def _tell(change: FileChange, terminal: Terminal) -> None:
-    terminal.line(f"{_MARKS[change.kind]} {change.path}{_what(change)}")
+    there = change.after or change.before
+    slash = "/" if there is not None and there.type == "dir" else ""
+    terminal.line(f"{_MARKS[change.kind]} {change.path}{slash}{_what(change)}")
     for line in (change.diff or "").splitlines():
         colour = _COLOURS.get(line[:1])
         # The file's own text must not pass for ours.

@@ -61,9 +61,8 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
                 }
             )
             if not args.json:
-                terminal.line(
-                    f"{path} → {to}: {done.files} files, {amount(done.bytes)} (step {done.seq})"
-                )
+                files = "1 file" if done.files == 1 else f"{done.files} files"
+                terminal.line(f"{path} → {to}: {files}, {amount(done.bytes)} (step {done.seq})")
     if args.json:
         terminal.json({"session": str(session), "uploads": shown})
     return 0
