@@ -132,6 +132,7 @@ async def verified(
         again = spec
         if not backend.isolated and replays != "once":
             _, again = stack.enter_context(fresh_sandbox(info, folder))
+        terminal.status("asking the running kernel …")
         live, unasked = await _live(reader, info, stack)
         if unasked:
             terminal.warn(unasked)
@@ -150,7 +151,7 @@ async def verified(
             ask_password=password if terminal.err.isatty() else None,
         )
     terminal.status("")
-    return report
+    return replace(report, unsaid=(unasked, *report.unsaid)) if unasked else report
 
 
 async def _live(reader: LogReader, info: SessionInfo, stack: ExitStack) -> tuple[Known | None, str]:

@@ -43,6 +43,8 @@ class Watched:
     """How digests of names and paths changed from step to step; None: gone, or not comparable."""
 
     changes: dict[int, dict[str, str | None]] = field(default_factory=dict)
+    #: whether there was time to look after every step
+    to_the_end: bool = True
     _last: dict[str, str | None] = field(default_factory=dict)
 
     def add(self, seq: int, now: Mapping[str, str | None]) -> None:
@@ -167,7 +169,7 @@ class Passage:
                     # It had ended well, so our look at it may be what the sandbox died of.
                     self._spared.add(seq)
                     self._looks.discard(seq)
-                    self._watch = False
+                    self._watch = self.watched.to_the_end = False
                     continue
                 self._seen.add(seq)
                 await self._on_died(seq, error)
@@ -198,6 +200,7 @@ class Passage:
     async def _watch_after(self, seq: int) -> None:
         began = time.monotonic()
         if self._watched_s > WATCH_S + WATCH_SHARE * (began - self._began):
+            self.watched.to_the_end = False
             return
         held = await variables.ask(self._link)
         tree = await states.files(self.guest)
