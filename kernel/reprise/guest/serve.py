@@ -73,11 +73,6 @@ class Service:
         self._tail = b""
         self._next_watch = 0.0
         self._message_limit = settings.message or MAX_BODY[Channel.IOPUB]
-        self._in_memory = (
-            [settings.workspace, "/tmp", "/dev/shm"]  # noqa: S108
-            if settings.isolated
-            else []
-        )
         self._skeleton = {
             f"{venv.FOLDER}/{path}": (kind, text)
             for path, kind, text in (
@@ -292,7 +287,7 @@ class Service:
         if not self._language.pid:
             return
         # Where the file systems lie in memory, what is in them counts.
-        files = watch.filled(self._in_memory)
+        files = watch.filled(self._settings.in_memory)
         used = watch.over(self._tree(), self._settings.memory, files)
         if used is not None:
             self._memory_used = used

@@ -12,6 +12,7 @@ class Settings(NamedTuple):
     isolated: the guest's process namespace holds nothing but init, the guest and its children,
       and the workspace is a fresh tree of its own.
     message: the longest iopub message the host takes.
+    in_memory: folders with a file system in memory of their own; what is in them counts as memory.
     """
 
     argv: list[str]
@@ -27,6 +28,7 @@ class Settings(NamedTuple):
     processes: int
     open_files: int
     message: int
+    in_memory: list[str]
 
     @classmethod
     def parse(cls, data: bytes) -> Settings:

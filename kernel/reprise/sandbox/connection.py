@@ -21,7 +21,13 @@ from reprise.sandbox.commands import (
     OnOutput,
     background_commands,
 )
-from reprise.sandbox.contract import Backend, Container, DeathCause, SandboxSpec
+from reprise.sandbox.contract import (
+    MOUNT_PLACES,
+    Backend,
+    Container,
+    DeathCause,
+    SandboxSpec,
+)
 from reprise.sandbox.frames import (
     MAX_BODY,
     PROTOCOL,
@@ -526,7 +532,15 @@ def settings_for(spec: SandboxSpec, workspace: str, isolated: bool) -> dict[str,
         "processes": limits.processes,
         "open_files": limits.open_files,
         "message": limits.message,
+        "in_memory": _in_memory(spec, workspace) if isolated else [],
     }
+
+
+def _in_memory(spec: SandboxSpec, workspace: str) -> list[str]:
+    """Folders whose files lie in memory. Data that is mounted at one of them lies on a disk."""
+    data = {mount.target for mount in spec.mounts}
+    mounted = [place for place in MOUNT_PLACES if place not in data]
+    return [workspace, "/tmp", "/dev/shm", *mounted]  # noqa: S108
 
 
 def describe(cause: DeathCause) -> str:
