@@ -397,3 +397,36 @@ def test_kinds_of_errors_tell_a_missing_file_from_a_folder(root: Path) -> None:
         "pipe": "not-a-file",
         "../x": "outside",
     }
+
+
+def test_an_upload_left_half_done_is_cleared_when_it_is_old(tmp_path: Path) -> None:
+    own = tmp_path / ".reprise"
+    names = {name: own / name for name in ("stage-" + "0" * 16, "stage-" + "1" * 16, "stage-mine")}
+    for path in names.values():
+        (path / "below").mkdir(parents=True)
+        (path / "below" / "half").write_bytes(b"x")
+    old, young, others = names.values()
+    for path in (old, others):
+        os.utime(path, (0, 0))
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").touch()
+    (old / "out").symlink_to(outside)
+    os.utime(old, (0, 0))
+    Files(str(tmp_path), lambda _: False).clear_stages(3600)
+    assert not old.exists()
+    assert (young / "below" / "half").exists()
+    assert (others / "below" / "half").exists()
+    assert (outside / "kept").exists()
+
+
+def test_a_planted_link_leads_no_clearing_out(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    stage = outside / ("stage-" + "0" * 16)
+    stage.mkdir(parents=True)
+    os.utime(stage, (0, 0))
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / ".reprise").symlink_to(outside)
+    Files(str(workspace), lambda _: False).clear_stages(3600)
+    assert stage.exists()

@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import stat
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -45,6 +46,24 @@ class Files:
     def __init__(self, root: str, skipped: Callable[[str], bool]) -> None:
         self._root = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._skipped = skipped
+
+    def clear_stages(self, older_than_s: float) -> None:
+        """Remove uploads that were left half done, in a workspace that outlives its sandboxes.
+
+        Young ones may be another session's that comes in right now.
+        """
+        try:
+            own = open_beneath(self._root, OWN, FOLDER)
+        except OSError:
+            return
+        try:
+            for name in filter(STAGE.match, os.listdir(own)):
+                found = lstat(own, name)
+                if found is not None and time.time() - found.st_mtime > older_than_s:
+                    with contextlib.suppress(OSError):  # somebody else clears it, or holds it
+                        discard(own, name)
+        finally:
+            os.close(own)
 
     def put(self, entries: Sequence[dict[str, Any]], data: Sequence[bytes]) -> None:
         """Make files, folders and links; parents are made as needed, what is in the way replaced.

@@ -48,6 +48,9 @@ _DEATH_PATIENCE = 10.0
 _TAIL = 4096
 
 
+#: Seconds after which nobody is still bringing in an upload.
+_ABANDONED = 3600.0
+
 _MESSAGES = (Channel.SHELL, Channel.CONTROL, Channel.STDIN)
 
 
@@ -82,6 +85,8 @@ class Service:
             )
         }
         self._files = Files(settings.workspace, self._is_skeleton)
+        if not settings.isolated:
+            self._files.clear_stages(_ABANDONED)
         self._commands = Commands(
             settings,
             language,
