@@ -147,13 +147,17 @@ def machine(folder: Path) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Ratio:
-    """One measure of both kernels; `target`: what the ratio of the medians should not pass."""
+    """One measure of Reprise and of what stands beside it, by default a bare ipykernel.
+
+    target: what the ratio of the medians should not pass.
+    """
 
     name: str
     unit: str
     reprise: Sequence[float]
     bare: Sequence[float]
     target: float | None = None
+    beside: str = BARE
 
     @property
     def ratio(self) -> float:
@@ -179,13 +183,14 @@ class Ratio:
             "ratio": round(self.ratio, 3),
             "ratio_p95": round(_at(self.reprise, 0.95) / _at(self.bare, 0.95), 3),
             "target": self.target,
+            "beside": self.beside,
         }
 
     def __str__(self) -> str:
         target = "" if self.target is None else f" (at most {self.target:.2f})"
         return (
             f"{self.name:32} {statistics.median(self.reprise):9.2f} {self.unit:3}"
-            f"  bare {statistics.median(self.bare):9.2f} {self.unit:3}"
+            f"  {self.beside} {statistics.median(self.bare):9.2f} {self.unit:3}"
             f"  ratio {self.ratio:5.2f}{target}"
             f"  p95 {_at(self.reprise, 0.95):.2f} / {_at(self.bare, 0.95):.2f}"
         )

@@ -47,7 +47,7 @@ def main() -> int:
             for code in CELLS:
                 kernel.run(code)
         for name, kernel in running:
-            found[name].append(_sizes(kernel))
+            found[name].append(sizes(kernel))
         about = {"backend": options.backend, "kernels": options.kernels, **machine(made.home)}
     bare, ours = _middle(found[BARE]), _middle(found[REPRISE])
     rows = {"bare ipykernel": bare["language kernel"], **ours, "all of Reprise": _sum(ours)}
@@ -63,7 +63,7 @@ def main() -> int:
     return 0
 
 
-def _sizes(kernel: Running) -> Sizes:
+def sizes(kernel: Running) -> Sizes:
     """MiB of each part of one kernel."""
     first = psutil.Process(kernel.pid)
     parts: Sizes = {}
