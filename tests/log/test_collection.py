@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -287,51 +287,60 @@ async def test_no_timing_of_writers_and_collections_costs_a_named_blob(
     assert collected > 0
 
 
-@pytest.fixture
-def meeting(monkeypatch: pytest.MonkeyPatch, dsn: str, home: Path) -> Iterator[list[str]]:
-    """Who reaches a point named in the list stores `DATA` in another thread, up to its wait."""
-    points: list[str] = []
-    threads: list[threading.Thread] = []
-    failures: list[BaseException] = []
+class Meeting:
+    """Whoever reaches `point` stores and names `DATA` in another thread, up to its first wait."""
 
-    async def put() -> None:
-        log = await Log.connect(dsn, owner="tester", home=home)
+    def __init__(self, dsn: str, home: Path) -> None:
+        self.point = ""
+        self._dsn, self._home = dsn, home
+        self._session: uuid.UUID | None = None
+        self._failure: RepriseError | None = None
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
         try:
-            session = await log.begin(kernel="python3")
-            writer = await log.acquire(session, {})
+            asyncio.run(self._put())
+        except RepriseError as error:
+            self._failure = error
+
+    async def _put(self) -> None:
+        log = await Log.connect(self._dsn, owner="tester", home=self._home)
+        try:
+            writer = await log.acquire(await log.begin(kernel="python3"), {})
             await name_in_a_step(writer, await writer.blobs.put(DATA))
             await writer.close()
+            self._session = writer.session
         finally:
             await log.close()
 
-    def run() -> None:
-        try:
-            asyncio.run(put())
-        except (RepriseError, AssertionError) as error:
-            failures.append(error)
-
-    def at(point: str) -> None:
-        if point not in points:
+    def at(self, point: str) -> None:
+        if point != self.point:
             return
-        points.remove(point)
-        thread = threading.Thread(target=run)
-        threads.append(thread)
-        thread.start()
-        with psycopg.connect(dsn, autocommit=True) as watcher:
+        self.point = ""
+        self._thread.start()
+        with psycopg.connect(self._dsn, autocommit=True) as watcher:
             while (
-                thread.is_alive()
+                self._thread.is_alive()
                 and not watcher.execute(
                     "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
                 ).fetchall()
             ):
-                threading.Event().wait(0.005)
+                self._thread.join(0.005)
 
-    monkeypatch.setattr(collection, "failpoint", at)
-    yield points
-    assert threads
-    for thread in threads:
-        thread.join(60)
-    assert failures == []
+    async def session(self) -> uuid.UUID:
+        """The session that the other thread wrote, once it is through."""
+        await asyncio.to_thread(self._thread.join, 60)
+        if self._failure is not None:
+            raise self._failure
+        assert self._session is not None
+        return self._session
+
+
+@pytest.fixture
+def meeting(monkeypatch: pytest.MonkeyPatch, dsn: str, home: Path) -> Meeting:
+    made = Meeting(dsn, home)
+    monkeypatch.setattr(collection, "failpoint", made.at)
+    return made
 
 
 DATA = b"d" * LARGE
@@ -341,37 +350,29 @@ DATA = b"d" * LARGE
     "point", ["before-collected-files", "before-collection-commit", "after-collection-commit"]
 )
 async def test_a_writer_that_meets_a_deletion_waits_and_stores_anew(
-    log: Log, writer: Writer, dsn: str, meeting: list[str], point: str
+    log: Log, writer: Writer, dsn: str, meeting: Meeting, point: str
 ) -> None:
     name = await writer.blobs.put(DATA)
     age_blobs(dsn, log.home)
-    meeting.append(point)
+    meeting.point = point
     assert (await log.collect()).blobs == 1
-    await all_named_are_there(log, name, writer)
+    report = await log.check(await meeting.session(), blobs=True)
+    assert report.fault is None
+    assert await writer.blobs.get(name) == DATA
 
 
 @pytest.mark.parametrize("point", ["before-left-file", "before-left-file-commit"])
 async def test_a_writer_that_meets_the_deletion_of_a_file_without_a_row_stores_it_anew(
-    log: Log, writer: Writer, dsn: str, meeting: list[str], point: str
+    log: Log, writer: Writer, dsn: str, meeting: Meeting, point: str
 ) -> None:
     name = await writer.blobs.put(DATA)
     with psycopg.connect(dsn, autocommit=True) as superuser:
         superuser.execute("DELETE FROM reprise.blobs")
     age_blobs(dsn, log.home)
-    meeting.append(point)
+    meeting.point = point
     assert (await log.collect()).files == 1
-    await all_named_are_there(log, name, writer)
-
-
-async def all_named_are_there(log: Log, name: str, writer: Writer) -> None:
-    """Once the other thread is through, its step can be read with its blob."""
-    other = None
-    while other is None:
-        for info in await log.sessions():
-            if info.id != writer.session and info.steps and info.holder is None:
-                other = info.id
-        await asyncio.sleep(0.01)
-    assert (await log.check(other, blobs=True)).fault is None
+    report = await log.check(await meeting.session(), blobs=True)
+    assert report.fault is None
     assert await writer.blobs.get(name) == DATA
 
 

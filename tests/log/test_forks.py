@@ -89,6 +89,21 @@ async def test_a_fork_of_a_fork_hangs_on_the_session_whose_steps_it_needs(
     assert codes == ["a", "b", "s"]
 
 
+async def test_a_history_of_fifty_sessions_reads_as_one(log: Log, writer: Writer) -> None:
+    await ran(writer, "0")
+    session = writer.session
+    for number in range(1, 50):
+        session = await log.fork(session)
+        await gone_on(log, session, str(number))
+    records = await history(log, session)
+    assert [r.step.payload["content"]["code"] for r in records] == [str(n) for n in range(50)]
+    reader = await log.reader(session)
+    assert len(await reader.line()) == 50
+    middle = [record async for record in reader.records(20, 30)]
+    assert middle == records[20:30]
+    assert len((await log.dependents(writer.session)).forks) == 49
+
+
 async def test_forks_at_the_beginning_and_before_it(log: Log, writer: Writer) -> None:
     await ran(writer, "a")
     await ran(writer, "b")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import uuid
 from pathlib import Path
 
 import psycopg
@@ -10,8 +12,11 @@ import pytest
 
 from reprise.errors import RepriseError, UnavailableError, UsageError
 from reprise.log import schema
+from reprise.log.model import GENESIS, LateHash, canonical_outcome, canonical_step, extend
 from reprise.log.postgres import Log
 from tests.fixtures.postgres import TestServer
+from tests.log.aging import age_blobs
+from tests.log.words import cell, ok
 
 
 def with_login(dsn: str, login: str) -> str:
@@ -94,6 +99,59 @@ def _drop_roles(admin: psycopg.Connection[tuple[object, ...]]) -> None:
         if admin.execute("SELECT FROM pg_roles WHERE rolname = %s", [role]).rowcount:
             admin.execute(f"DROP OWNED BY {role} CASCADE")
             admin.execute(f"DROP ROLE {role}")
+
+
+async def test_a_log_of_the_first_version_is_whole_after_all_migrations_and_goes_on(
+    dsn: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = [each for each in schema.migrations() if each.version == 1]
+    with monkeypatch.context() as older:
+        older.setattr(schema, "migrations", lambda: first)
+        await schema.migrate(dsn)
+    session, new = uuid.uuid4(), cell("old", blobs=(hashlib.sha256(b"old").hexdigest(),))
+    body = canonical_step(0, 0, new, LateHash().hexdigest())
+    end = canonical_outcome(0, 1, ok(), LateHash().hexdigest())
+    digest = extend(GENESIS, body)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("SET ROLE reprise_kernel")
+        connection.execute(
+            "INSERT INTO reprise.sessions (id, owner, created_at, kernel)"
+            " VALUES (%s, 'tester', 1, 'python3')",
+            [session],
+        )
+        connection.execute("SELECT pg_advisory_lock(reprise.lock_key(%s))", [session])
+        connection.execute(
+            "SELECT reprise.take_lease(%s, 'tester', gen_random_uuid(), '{}', 1)", [session]
+        )
+        connection.execute(
+            "INSERT INTO reprise.blobs (owner, sha256, size, data)"
+            " VALUES ('tester', sha256('old'), 3, 'old')"
+        )
+        connection.execute(
+            "INSERT INTO reprise.steps (session, seq, event, owner, epoch, kind, environment, at,"
+            " body, digest) VALUES (%s, 0, 0, 'tester', 1, 'cell', %s, %s, %s, %s)",
+            [session, new.environment, new.at, body.decode(), digest],
+        )
+        connection.execute(
+            "INSERT INTO reprise.outcomes (session, seq, event, owner, epoch, status, duration_us,"
+            " execution_count, at, body, chain)"
+            " VALUES (%s, 0, 1, 'tester', 1, 'ok', %s, 1, %s, %s, %s)",
+            [session, ok().duration_us, ok().at, end.decode(), extend(digest, end)],
+        )
+    log = await Log.connect(dsn, owner="tester", home=home)
+    assert (await log.check(session, blobs=True)).fault is None
+    fork = await log.fork(session)
+    for each in (session, fork):
+        writer = await log.acquire(each, {})
+        step = await writer.append_step(cell("new", key="key"))
+        await writer.record_outcome(step.seq, ok())
+        await writer.close()
+        assert (await log.check(each)).fault is None
+    age_blobs(dsn, home)
+    assert (await log.collect()).blobs == 0
+    assert await log.delete(session, with_forks=True) == [fork, session]
+    assert (await log.collect()).blobs == 1
+    await log.close()
 
 
 async def test_a_database_of_a_newer_reprise_is_left_alone(dsn: str, home: Path, log: Log) -> None:
