@@ -20,3 +20,20 @@ def test_late_output_is_stored_when_the_kernel_is_shut_down_at_once(
     kernel.shutdown()
     (record,) = kernels.read(kernel).cells
     assert [entry.content["text"] for entry in record.late] == ["late words\n"]
+
+
+@pytest.mark.parametrize("backend", ["process", "bubblewrap"])
+def test_what_an_interpreter_says_when_a_reset_starts_it_is_no_output_of_a_step(
+    kernels: Kernels, backend: str
+) -> None:
+    kernel = kernels(backend)
+    client = kernel.client()
+    client.run("x = 1")
+    reply = client.ask("workspace_request", {"op": "reset"}, channel="control")
+    assert reply["status"] == "ok"
+    client.prints("print('after')")
+    kernel.shutdown()
+    assert [h.content["text"] for h in client.heard if h.type == "stream"] == ["after\n"]
+    assert "not stored" not in kernel.log()
+    recorded = kernels.read(kernel)
+    assert [list(record.late) for record in recorded.steps] == [[], [], []]

@@ -634,8 +634,8 @@ class Router:
         seq = session.link.seqs.get(parent) if parent is not None else None
         if seq is None:
             seq = session.last_seq
-        if seq is None:
-            return
+            if seq is None or session.is_running(seq):
+                return  # of an interpreter that a reset starts; no start shows its words
         self._late.add(seq, message, topic)
 
     async def _store_late(self, seq: int, entries: list[OutputEntry], blobs: list[bytes]) -> None:

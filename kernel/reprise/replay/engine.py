@@ -396,6 +396,10 @@ class LiveSession:
                 failpoint("sent")
             return step
 
+    def is_running(self, seq: int) -> bool:
+        """Whether a step was accepted here and has no outcome yet."""
+        return seq in self._running
+
     async def show(
         self, seq: int, entries: list[OutputEntry], blobs: list[bytes], *, late: bool = False
     ) -> None:
