@@ -144,14 +144,16 @@ async def _is_there(log: Log, session: uuid.UUID, head: layout.Head) -> bool:
 
 async def _write(filled: Importing, part: Part, progress: Progress | None) -> None:
     if isinstance(part, StepItem):
-        await filled.step(part.seq, part.event, part.new, part.body, part.digest)
+        await filled.step(part.seq, part.new, part.body, part.digest)
         if progress is not None and part.seq % _TELL_EVERY == 0:
             progress(f"writing step {part.seq} …")
     elif isinstance(part, OutcomeItem):
-        await filled.outcome(part.seq, part.event, part.new, part.body, part.chain)
+        await filled.outcome(part.seq, part.new, part.body, part.chain)
     elif isinstance(part, OutputItem):
-        put = filled.late if part.late else filled.output
-        await put(part.seq, part.event, part.body)
+        if part.late:
+            await filled.late(part.seq, part.body)
+        else:
+            await filled.output(part.seq, part.event, part.body)
     elif isinstance(part, Environment):
         await filled.environment(part.digest, part.spec)
     elif isinstance(part, Blob):

@@ -1,7 +1,7 @@
-"""Writes a whole session that was recorded elsewhere: in one transaction, through the log's rules.
+"""Writes a whole session that was recorded elsewhere: in one transaction, by the log's rules.
 
-The caller has proven the history (`reprise.bundle`); Postgres follows its chain once more, since
-each event goes in as its writer's append would.
+The caller has proven the history (`reprise.bundle`); Postgres follows its chain once more, as it
+does when a kernel appends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,11 @@ from reprise.log.store import Artifact, Notice, StateRecord
 #: Batches of outputs are as large as a live writer makes them.
 _ROW_BYTES = 4 << 20
 
-#: Appends that are on their way at once, and their bytes: they wait in memory for their answers.
+#: Events and batches that are appended at once, and their bytes; one row may be larger.
+_PAGE_ROWS = 1_000
+_PAGE_BYTES = 8 << 20
+
+#: Other statements that are on their way at once, and their bytes.
 _IN_FLIGHT = 500
 _IN_FLIGHT_BYTES = 16 << 20
 
@@ -96,7 +100,8 @@ class Importing:
         self._owner = log.owner
         self._blobs = log._blobs
         self._session = session
-        self._number = 0
+        self._page: list[tuple[Any, ...]] = []
+        self._page_bytes = 0
         self._batch: list[bytes] = []
         self._batch_of: tuple[int, int] = (0, 0)
         self._batch_size = 0
@@ -104,33 +109,17 @@ class Importing:
         self._flying_bytes = 0
         self._after_blobs: list[tuple[str, list[Any]]] = []
 
-    async def step(self, seq: int, event: int, new: NewStep, body: bytes, digest: bytes) -> None:
+    async def step(self, seq: int, new: NewStep, body: bytes, digest: bytes) -> None:
         await self._close_batch()
-        await self._send(
-            "INSERT INTO reprise.steps (session, seq, event, owner, epoch, kind, environment, tree,"
-            " at, key, body, digest) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %b)",
-            [
-                *(self._session, seq, event, self._owner, _EPOCH, new.kind, new.environment),
-                new.payload.get("tree") if new.kind == "restart" else None,
-                *(new.at, new.key, body.decode("ascii"), digest),
-            ],
-            len(body),
-        )
+        tree = new.payload.get("tree") if new.kind == "restart" else None
+        row = ("step", seq, body.decode("ascii"), digest, new.kind, new.at)
+        await self._append((*row, new.environment, tree, new.key, None, None), len(body))
 
-    async def outcome(
-        self, seq: int, event: int, new: NewOutcome, body: bytes, chain: bytes
-    ) -> None:
+    async def outcome(self, seq: int, new: NewOutcome, body: bytes, chain: bytes) -> None:
         await self._close_batch()
-        await self._send(
-            "INSERT INTO reprise.outcomes (session, seq, event, owner, epoch, status,"
-            " duration_us, execution_count, at, body, chain)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %b)",
-            [
-                *(self._session, seq, event, self._owner, _EPOCH, new.status, new.duration_us),
-                *(new.execution_count, new.at, body.decode("ascii"), chain),
-            ],
-            len(body),
-        )
+        row = ("outcome", seq, body.decode("ascii"), chain, new.status, new.at)
+        ended = (new.duration_us, new.execution_count)
+        await self._append((*row, None, None, None, *ended), len(body))
 
     async def output(self, seq: int, event: int, entry: bytes) -> None:
         """A canonical entry of a step that runs."""
@@ -140,10 +129,10 @@ class Importing:
         self._batch.append(entry)
         self._batch_size += len(entry)
 
-    async def late(self, seq: int, event: int, batch: bytes) -> None:
+    async def late(self, seq: int, batch: bytes) -> None:
         """A batch of late outputs, as it is hashed."""
         await self._close_batch()
-        await self._row(seq, event, batch, late=True)
+        await self._row("late", seq, batch)
 
     async def environment(self, digest: str, spec: Mapping[str, Json]) -> None:
         await self._send(
@@ -198,6 +187,7 @@ class Importing:
     async def finish(self) -> None:
         """Send what still waits."""
         await self._close_batch()
+        await self._append_page()
         for statement, values in self._after_blobs:
             await self._send(statement, values)
         await self._flush()
@@ -206,19 +196,30 @@ class Importing:
         if self._batch:
             row = b"[" + b",".join(self._batch) + b"]"
             self._batch, self._batch_size = [], 0
-            await self._row(*self._batch_of, pack(row), late=False)
+            await self._row("output", self._batch_of[0], pack(row))
 
-    async def _row(self, seq: int, event: int, body: bytes, *, late: bool) -> None:
-        await self._send(
-            "INSERT INTO reprise.outputs (session, seq, number, event, owner, epoch, late, body)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
-            [
-                *(self._session, seq, self._number, event, self._owner, _EPOCH, late),
-                body.decode("ascii"),
-            ],
-            len(body),
-        )
-        self._number += 1
+    async def _row(self, type_: str, seq: int, body: bytes) -> None:
+        row = (type_, seq, body.decode("ascii"), *(None,) * 8)
+        await self._append(row, len(body))
+
+    async def _append(self, row: tuple[Any, ...], size: int) -> None:
+        """An event or a batch of outputs, for the next page."""
+        self._page.append(row)
+        self._page_bytes += size
+        if len(self._page) >= _PAGE_ROWS or self._page_bytes >= _PAGE_BYTES:
+            await self._append_page()
+
+    async def _append_page(self) -> None:
+        page, self._page, self._page_bytes = self._page, [], 0
+        if page:
+            columns = [list(column) for column in zip(*page, strict=True)]
+            await self._connection.execute(
+                "SELECT reprise.append_page(%s, %s, %s, %b::text[], %s::bigint[], %b::text[],"
+                " %b::bytea[], %b::text[], %s::bigint[], %b::text[], %b::text[], %b::text[],"
+                " %s::bigint[], %s::bigint[])",
+                [self._session, self._owner, _EPOCH, *columns],
+            )
+            failpoint("import-page")
 
     async def _send(self, statement: str, values: Sequence[Any], size: int = 0) -> None:
         self._flying.append((statement, list(values)))
@@ -234,7 +235,6 @@ class Importing:
         async with self._connection.pipeline():
             for statement, values in flying:
                 await self._connection.execute(statement, values, prepare=True)
-        failpoint("import-page")
 
 
 def _write_file(blobs: OwnedBlobs, name: str, size: int, pieces: Iterable[bytes]) -> None:
