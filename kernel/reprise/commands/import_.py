@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 import uuid
 from pathlib import Path
@@ -15,7 +16,7 @@ from reprise.commands.opened import opened_log
 from reprise.commands.terminal import Terminal
 from reprise.errors import UsageError
 from reprise.quantities import amount, parse_size
-from reprise.settings import SESSION
+from reprise.settings import BACKEND, SESSION
 
 EXAMPLES = """\
   reprise import analysis.reprise
@@ -75,6 +76,10 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         loaded = asyncio.run(load())
     terminal.status("")
     _tell(loaded, args.json, terminal)
+    if loaded.outcome == "imported" and os.environ.get(BACKEND) == "process":
+        terminal.warn(
+            "The backend `process` has no sandbox: a replay runs this session's code as you."
+        )
     return 0
 
 
