@@ -11,13 +11,12 @@ import asyncio
 import contextlib
 import logging
 import uuid
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 
-from reprise.errors import RepriseError, SandboxDied, UsageError
+from reprise.errors import RepriseError, UsageError
 from reprise.failpoints import failpoint
 from reprise.jupyter import workspace
+from reprise.jupyter.asking import Asking
 from reprise.jupyter.clients import Clients
 from reprise.jupyter.comms import Comms
 from reprise.jupyter.connection import Sockets
@@ -25,16 +24,16 @@ from reprise.jupyter.lane import Lane
 from reprise.jupyter.late import LateOutputs
 from reprise.jupyter.live import Ended, LiveStep, too_large
 from reprise.jupyter.live_call import LiveCall
-from reprise.jupyter.local import answer_without_kernel
+from reprise.jupyter.passing import PASSED_CONTROL, PASSED_SHELL, Passing
+from reprise.jupyter.repeated import repeat
 from reprise.jupyter.request import Request
-from reprise.jupyter.steps import Parsing, StepRequest, stored_reply
+from reprise.jupyter.steps import Parsing, StepRequest
 from reprise.jupyter.waiting import WaitingCell
 from reprise.jupyter.wire import Signer
 from reprise.log.model import During, Json, OutputEntry, StepKind
-from reprise.log.store import Notice, StepRecord
+from reprise.log.store import Notice
 from reprise.replay.awaited import settle
 from reprise.replay.engine import LiveSession
-from reprise.replay.link import Run, entry_message
 from reprise.replay.message import UNRECORDED, Malformed, Message, make
 from reprise.replay.surroundings import Progress
 from reprise.sandbox.contract import Limits
@@ -42,39 +41,13 @@ from reprise.sandbox.frames import Channel
 
 log = logging.getLogger("reprise")
 
-#: Requests that change nothing: passed at once, never logged.
-PASSED_SHELL = frozenset(
-    {
-        "complete_request",
-        "inspect_request",
-        "history_request",
-        "is_complete_request",
-        "comm_info_request",
-        "kernel_info_request",
-    }
-)
-PASSED_CONTROL = PASSED_SHELL | {
-    "debug_request",
-    "usage_request",
-    "create_subshell_request",
-    "delete_subshell_request",
-    "list_subshell_request",
-}
 COMM = frozenset({"comm_open", "comm_msg", "comm_close"})
 
 #: Seconds after which we ask whether a comm has been handled without a word, where no cell runs.
 SILENT_S = 1.0
 
-#: Passed requests remembered, the oldest forgotten first.
-REMEMBERED = 4096
-
 #: Seconds that a cell's end waits for comms that began beside it (in subshells).
 COMM_GRACE_S = 0.05
-
-
-@dataclass
-class _Password:
-    answer: asyncio.Future[str]
 
 
 class Router:
@@ -91,7 +64,6 @@ class Router:
         on_terminated: Callable[[], None],
     ) -> None:
         self._limits = limits
-        self._banner_note = banner_note
         self._agent_token = agent_token
         self._on_shutdown = on_shutdown
         self._on_terminated = on_terminated
@@ -102,18 +74,21 @@ class Router:
         self._main: LiveStep | LiveCall | None = None
         self._accepting: Request | None = None
         self._next: LiveStep | LiveCall | None = None
-        self._replaying = False
-        self._behind: list[Request] = []
-        self._held: list[tuple[Request, Message]] = []
-        self._passing: OrderedDict[str, Request] = OrderedDict()
-        self._passed: OrderedDict[str, None] = OrderedDict()
-        self._asking: dict[bytes, Run | _Password] = {}
+        self._passing = Passing(
+            self._clients,
+            banner_note,
+            lambda: self.session,
+            self._cell_coming,
+            self._answering,
+            self._begin,
+        )
         self._comms = Comms(
             self._when_live, self._send_comm, self._comm_overtaken, self._comm_refused
         )
         self._late = LateOutputs(limits.output, self._clients.show, self._store_late)
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting = WaitingCell(self._clients.show)
+        self._asking = Asking(self._clients, lambda: self.session, self._running, self._waiting)
         self._shutting_down = False
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -139,8 +114,6 @@ class Router:
             self._main_lane().put(request)
         elif kind in COMM and channel == "shell":
             self._comms.put(request, behind=self._cell_coming())
-        elif kind == "kernel_info_request" and not self._kernel_can_say(request):
-            self._begin(self._kernel_info(request))
         elif kind == "interrupt_request":
             self._begin(self._interrupt_request(request))
         elif kind == "shutdown_request":
@@ -155,9 +128,12 @@ class Router:
         elif kind == "connect_request":
             self._clients.locally(request, {"status": "ok", **self._info.ports()})
         elif kind in PASSED_CONTROL and (channel == "control" or kind in PASSED_SHELL):
-            self._pass(request)
+            self._passing.put(request)
         else:
             log.warning("Unknown message type %.100r on the %s channel.", kind, channel)
+
+    def _answered(self, client: bytes, message: Message) -> None:
+        self._asking.answered(client, message)
 
     def _main_lane(self) -> Lane:
         return self._lane_of(None)
@@ -254,11 +230,11 @@ class Router:
             if stop_on_error:
                 self._clients.drain()
             self._clients.refuse(request, error, busy=False)
-            self._release_held()
+            self._passing.release()
             return stop_on_error
         finally:
             self._end_step(step, main)
-            self._forget_asking(step)
+            self._asking.forget(step)
         if ended.terminated:
             # As with ipykernel: who sends SIGTERM wants the kernel gone. Nobody is answered, so
             # that clients see a dead kernel; the next start resumes before this cell.
@@ -271,7 +247,7 @@ class Router:
         if asked is not None and isinstance(step, LiveStep):
             ended = step.as_requested(ended, asked, request)
         self._tell(request, ended)
-        self._release_held()
+        self._passing.release()
         return failed
 
     # steps that a client asks for by kind ------------------------------------------------------
@@ -284,7 +260,7 @@ class Router:
             if asked.key is not None:
                 record = await self.session.writer.by_key(asked.key)
             if record is not None:
-                await self._repeat(request, asked, record)
+                await repeat(self._clients, self.session.writer.blobs, request, asked, record)
                 return False
         except (RepriseError, Malformed) as error:
             self._clients.refuse(request, error)
@@ -307,41 +283,23 @@ class Router:
         blobs = self.session.writer.blobs
         return await Parsing(self._agent_token, blobs, self._limits.output).request(message)
 
-    async def _repeat(self, request: Request, asked: StepRequest, record: StepRecord) -> None:
-        """Show and answer again what a step with this key showed and answered."""
-        if not asked.same(record):
-            raise UsageError(
-                f"The key {asked.key!r} belongs to step {record.step.seq}, which asked for "
-                "something else. Nothing ran; use a key of its own for each request."
-            )
-        if record.outcome is None:
-            raise UsageError(f"Step {record.step.seq} with the key {asked.key!r} still runs.")
-        self._clients.status(request, "busy")
-        blobs = self.session.writer.blobs
-        for entry in record.outputs:
-            if entry.type in ("step_reply", "execute_reply", "input_request"):
-                continue
-            buffers = [await blobs.get(sha256) for sha256 in entry.blobs]
-            message = entry_message(entry, request.message.raw_header, buffers)
-            self._clients.show(message, entry.type.encode())
-        last = stored_reply(record)
-        reply = asked.reply(request, record.step, record.outcome, last, repeated=True)
-        self._clients.answer(request, reply)
-        self._clients.status(request, "idle")
-
     def _follow(self) -> None:
         """Let follow what came behind a cell that is on its way or refused."""
         if self._cell_coming():
             return
-        behind, self._behind = self._behind, []
-        for request in behind:
-            self._pass(request)
+        self._passing.follow()
         self._comms.release()
 
-    def _release_held(self) -> None:
-        held, self._held = self._held, []
-        for request, message in held:
-            self._clients.answer(request, message)
+    def _cell_coming(self) -> bool:
+        """Whether a cell is to be accepted next, as soon as it can be."""
+        lane = self._lanes.get(None)
+        queued = lane is not None and lane.waiting and self._main is None
+        return self._accepting is not None or queued
+
+    def _answering(self) -> bool:
+        """Whether the main shell's cell has been answered, and its end is being stored."""
+        run = None if self._main is None else self._main.run
+        return run is not None and run.reply is not None
 
     async def _ready(self, request: Request, main: bool) -> None:
         session = self.session
@@ -358,7 +316,7 @@ class Router:
             kind,
             self._limits,
             self._clients.show,
-            self._ask,
+            self._asking.ask,
             (lambda: None) if main else self._during,
             self._end_comms if main else _nothing,
         )
@@ -468,164 +426,15 @@ class Router:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*began), COMM_GRACE_S)
 
-    # input -----------------------------------------------------------------------------------
-
-    def _ask(self, run: Run, message: Message) -> None:
-        for step in self._running:
-            if step.run is run:
-                self._asking[step.request.client] = run
-                self._clients.ask(step.request, message)
-                return
-
-    def _answered(self, client: bytes, message: Message) -> None:
-        value = str(message.content().get("value", ""))
-        asked = self._asking.pop(client, None)
-        if isinstance(asked, _Password):
-            if not asked.answer.done():
-                asked.answer.set_result(value)
-        elif asked is not None:
-            try:
-                self.session.link.answer_input(asked, value, message)
-            except SandboxDied:
-                log.warning("An answer to input() came after the sandbox had died.")
-
-    def _forget_asking(self, step: LiveStep | LiveCall) -> None:
-        if step.run is not None and self._asking.get(step.request.client) is step.run:
-            del self._asking[step.request.client]
-
-    async def ask_password(self, prompt: str) -> str | None:
-        """For a replay: ask the client whose cell waits; None when it takes no questions."""
-        request = await self._waiting.request()
-        if not request.message.content().get("allow_stdin"):
-            return None
-        asked = _Password(asyncio.get_running_loop().create_future())
-        self._asking[request.client] = asked
-        text = f"{prompt} (asked again to bring the session back; passwords are never stored) "
-        content = {"prompt": text, "password": True}
-        message = make("input_request", content, parent=request.message.raw_header)
-        self._clients.ask(request, message)
-        return await asked.answer
-
-    # requests that change nothing --------------------------------------------------------------
-
-    async def _kernel_info(self, request: Request) -> None:
-        try:
-            info = dict(await self.session.kernel_info())
-        except RepriseError as error:
-            # Without this reply a client could never be shown the error of its first cell.
-            info = answer_without_kernel(request.message)
-            log.error("%s", error)
-        self._clients.locally(request, self._noted(info))
-
-    def _kernel_can_say(self, request: Request) -> bool:
-        """Whether the language kernel itself is there to answer; else we answer for it."""
-        session = self.session
-        if request.channel == "control":
-            return session.started
-        return session.live or self._cell_first()
-
-    def _cell_first(self) -> bool:
-        """Whether a cell that came earlier is still on its way to the language kernel."""
-        return not self._replaying and self._cell_coming()
-
-    def _cell_coming(self) -> bool:
-        """Whether a cell is to be accepted next, as soon as it can be."""
-        lane = self._lanes.get(None)
-        queued = lane is not None and lane.waiting and self._main is None
-        return self._accepting is not None or queued
-
-    def _noted(self, info: dict[str, Json]) -> dict[str, Json]:
-        if self._banner_note:
-            info["banner"] = f"{self._banner_note}\n{info.get('banner', '')}"
-        return info
-
-    def _pass(self, request: Request) -> None:
-        session = self.session
-        if request.channel == "control":
-            self._begin(self._pass_when_started(request))
-        elif self._cell_first():
-            # A cell that came before this is being committed; the kernel gets it first.
-            self._behind.append(request)
-        elif session.live:
-            self._pass_on(request)
-        else:
-            self._answer_here(request)
-
-    def _answer_here(self, request: Request) -> None:
-        if request.message.msg_type == "kernel_info_request":
-            self._begin(self._kernel_info(request))
-        elif request.message.msg_type == "comm_info_request" and self.session.resuming:
-            self._begin(self._pass_when_back(request))
-        else:
-            self._clients.locally(request, answer_without_kernel(request.message))
-
-    async def _pass_when_started(self, request: Request) -> None:
-        try:
-            await self.session.kernel_info()
-        except RepriseError:
-            self._clients.locally(request, answer_without_kernel(request.message))
-            return
-        self._pass_on(request)
-
-    async def _pass_when_back(self, request: Request) -> None:
-        """A page that is told of no comm now would not bring its widgets back later."""
-        try:
-            await self.session.ready()
-        except RepriseError:
-            self._clients.locally(request, answer_without_kernel(request.message))
-        else:
-            self._pass(request)
-
-    def _pass_on(self, request: Request) -> None:
-        message = request.message
-        self._passing[message.msg_id] = request
-        _remember(self._passed, message.msg_id)
-        while len(self._passing) > REMEMBERED:
-            self._passing.popitem(last=False)
-        channel = Channel.CONTROL if request.channel == "control" else Channel.SHELL
-        try:
-            self.session.link.send(channel, request.client, message)
-        except SandboxDied:
-            self._passing.pop(message.msg_id, None)
-            self._clients.locally(request, answer_without_kernel(message))
-
-    def passed(self, _channel: Channel, message: Message, parent: str) -> None:
-        """A reply that belongs to no step."""
-        request = self._passing.pop(parent, None)
-        if request is None:
-            return
-        if message.msg_type == "create_subshell_reply":
-            subshell = message.content().get("subshell_id")
-            if isinstance(subshell, str):
-                self.session.link.subshells.add(subshell)
-                self.session.subshells.add(subshell)
-        if message.msg_type == "delete_subshell_reply" and message.content().get("status") == "ok":
-            self.session.subshell_deleted(str(request.message.content().get("subshell_id")))
-        if message.msg_type == "kernel_info_reply" and self._banner_note:
-            message = message.with_content(self._noted(message.content()))
-        main = self._main
-        if request.channel == "shell" and main and main.run and main.run.reply is not None:
-            # The main shell answers in order: this comes after the cell whose end is being stored.
-            self._held.append((request, message))
-            return
-        self._clients.answer(request, message)
-
-    def sandbox_gone(self) -> None:
-        """Nobody will answer what was passed on: answer it here, so that no client hangs."""
-        while self._passing:
-            _, request = self._passing.popitem(last=False)
-            self._clients.reply(request, answer_without_kernel(request.message))
-            self._clients.status(request, "idle")
-
     # output that belongs to no running step ------------------------------------------------------
 
     def stray(self, message: Message, parent: str | None, topic: bytes) -> None:
         kind = message.msg_type
         if kind in UNRECORDED:
-            if parent in self._passed or kind == "debug_event":
+            if self._passing.knows(parent) or kind == "debug_event":
                 self._clients.show(message, topic)
             return
-        if parent in self._passed:
+        if self._passing.knows(parent):
             self._clients.show(message, topic)
             return
         session = self.session
@@ -641,7 +450,17 @@ class Router:
     async def _store_late(self, seq: int, entries: list[OutputEntry], blobs: list[bytes]) -> None:
         await self.session.show(seq, entries, blobs, late=True)
 
-    # what the engine tells ------------------------------------------------------------
+    # what the engine tells ---------------------------------------------------------------------
+
+    def passed(self, _channel: Channel, message: Message, parent: str) -> None:
+        """A reply that belongs to no step."""
+        self._passing.passed(message, parent)
+
+    def sandbox_gone(self) -> None:
+        self._passing.sandbox_gone()
+
+    async def ask_password(self, prompt: str) -> str | None:
+        return await self._asking.ask_password(prompt)
 
     def notice(self, notice: Notice) -> None:
         """A custom iopub message; front ends that do not know it ignore it."""
@@ -652,7 +471,7 @@ class Router:
         log.info("%s", notice.text)
 
     def progress(self, progress: Progress | None) -> None:
-        if progress is None and not self._replaying:
+        if progress is None and not self._passing.replaying:
             # Nothing was played. Not even a message of ours then: strict clients expect a cell's
             # busy as the next thing they hear.
             return
@@ -660,12 +479,7 @@ class Router:
         if progress is not None:
             content = {"done": progress.done, "total": progress.total, "over": False}
         self._clients.show(make("reprise_progress", content), b"progress")
-        self._replaying = progress is not None
-        if self._replaying:
-            # It may take long; what changes nothing does not wait for it.
-            behind, self._behind = self._behind, []
-            for request in behind:
-                self._pass(request)
+        self._passing.replays(progress is not None)
         self._waiting.progress(progress)
 
     async def _attach(self, request: Request) -> None:
@@ -699,7 +513,8 @@ class Router:
 
     async def _workspace(self, request: Request) -> None:
         """The command line asks for files, or for a reset, of the live workspace."""
-        content, data = await workspace.answer(self.session, request.message.content())
+        asked = request.message.content()
+        content, data = await workspace.answer(self.session, asked, self._agent_token)
         parent = request.message.raw_header
         self._clients.answer(request, make("workspace_reply", content, parent=parent, buffers=data))
 
@@ -808,9 +623,3 @@ def _session_id(value: Json) -> uuid.UUID:
 
 async def _nothing() -> None:
     """What a step that has nothing beside it waits for."""
-
-
-def _remember(known: OrderedDict[str, None], key: str) -> None:
-    known[key] = None
-    while len(known) > REMEMBERED:
-        known.popitem(last=False)

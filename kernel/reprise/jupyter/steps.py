@@ -152,7 +152,7 @@ class Parsing:
         payload = content.get("payload")
         if not isinstance(payload, dict):
             raise UsageError(f"The payload of a {kind} step is not an object.")
-        actor = self._actor(content)
+        actor = actor_of(content, self.token)
         key = content.get("key")
         if key is not None and (not isinstance(key, str) or not 0 < len(key) <= KEY_LENGTH):
             raise UsageError(f"A step_request's key is text of 1 to {KEY_LENGTH} characters.")
@@ -170,26 +170,6 @@ class Parsing:
         else:
             checked, blobs = await self._mount(payload)
         return StepRequest(kind, checked, actor, key, blobs)
-
-    def _actor(self, content: Mapping[str, Json]) -> Actor:
-        asked = content.get("actor")
-        if asked is None or asked == "user" or asked == {"kind": "user"}:
-            return USER
-        token = content.get("token")
-        if not isinstance(asked, dict) or asked.get("kind") != "agent":
-            raise UsageError("A step_request's actor is a user or an agent.")
-        if not isinstance(token, str) or not hmac.compare_digest(
-            token.encode("utf-8", "surrogatepass"), self.token.encode()
-        ):
-            raise UsageError(
-                "This client may not act as an agent: its token is not this kernel's. Nothing ran."
-            )
-        conversation, turn = asked.get("conversation"), asked.get("turn")
-        if not isinstance(conversation, str) or len(conversation) > KEY_LENGTH:
-            raise UsageError("An agent names its conversation, in at most 200 characters.")
-        if type(turn) is not int or not 0 <= turn < 1 << 31:
-            raise UsageError("An agent numbers its turn.")
-        return Actor("agent", conversation, turn)
 
     async def _command(self, payload: dict[str, Any]) -> tuple[dict[str, Json], tuple[str, ...]]:
         if "stop" in payload:
@@ -307,6 +287,28 @@ class Parsing:
                 f"({listed}). Send them as buffers with the request."
             )
         return unique
+
+
+def actor_of(content: Mapping[str, Json], right: str) -> Actor:
+    """Who asks, by `actor` and `token`; `right` is the token of an agent. Raises UsageError."""
+    asked = content.get("actor")
+    if asked is None or asked == "user" or asked == {"kind": "user"}:
+        return USER
+    token = content.get("token")
+    if not isinstance(asked, dict) or asked.get("kind") != "agent":
+        raise UsageError("A step_request's actor is a user or an agent.")
+    if not isinstance(token, str) or not hmac.compare_digest(
+        token.encode("utf-8", "surrogatepass"), right.encode()
+    ):
+        raise UsageError(
+            "This client may not act as an agent: its token is not this kernel's. Nothing ran."
+        )
+    conversation, turn = asked.get("conversation"), asked.get("turn")
+    if not isinstance(conversation, str) or len(conversation) > KEY_LENGTH:
+        raise UsageError("An agent names its conversation, in at most 200 characters.")
+    if type(turn) is not int or not 0 <= turn < 1 << 31:
+        raise UsageError("An agent numbers its turn.")
+    return Actor("agent", conversation, turn)
 
 
 def stored_reply(record: StepRecord) -> OutputEntry | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from reprise.errors import GuestCallFailed, RepriseError
-from reprise.log.model import USER, Json
+from reprise.jupyter.steps import actor_of
+from reprise.log.model import Actor, Json
 from reprise.replay.engine import LiveSession
 from reprise.replay.message import Malformed, Message
 from reprise.sandbox.commands import BackgroundCommand
@@ -29,17 +30,20 @@ def between_steps(message: Message) -> bool:
         return False
 
 
-async def answer(session: LiveSession, content: Mapping[str, Json]) -> Answer:
-    """The router's side. Errors of the guest are told in the reply."""
+async def answer(session: LiveSession, content: Mapping[str, Json], token: str) -> Answer:
+    """The router's side. Errors of the guest are told in the reply.
+
+    token: what an agent has to show.
+    """
     try:
         await session.ready()
-        told, data = await _answer(session, content)
+        told, data = await _answer(session, content, actor_of(content, token))
         return {"status": "ok", **told}, data
     except (RepriseError, TypeError, ValueError) as error:
         return {"status": "error", "ename": type(error).__name__, "evalue": str(error)}, []
 
 
-async def _answer(session: LiveSession, content: Mapping[str, Json]) -> Answer:
+async def _answer(session: LiveSession, content: Mapping[str, Json], actor: Actor) -> Answer:
     guest = session.link.guest
     match content.get("op"):
         case "list":
@@ -51,7 +55,7 @@ async def _answer(session: LiveSession, content: Mapping[str, Json]) -> Answer:
             told, data = await guest.call("get", {**asked, "length": length})
             return {name: told.get(name) for name in ("size", "type", "mode")}, data
         case "keep":
-            kept = await session.upkeep.keep(str(content.get("path")), USER)
+            kept = await session.upkeep.keep(str(content.get("path")), actor)
             told = {"id": str(kept.id), "sha256": kept.sha256, "size": kept.size, "seq": kept.seq}
             return told, []
         case "commands":
