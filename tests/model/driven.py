@@ -176,10 +176,13 @@ class Driven:
         if sent is None:
             return
         self.client.ask("interrupt_request", channel="control")
+        self._interrupted(sent)
+
+    def _interrupted(self, sent: Sent) -> None:
         count = self.here.next_prompt
         ran = self.client.finish(sent.msg_id)
         wanted = "Interrupted" if sent.command else "KeyboardInterrupt"
-        _agree("error", program, ran.error, wanted)
+        _agree("error", sent.program, ran.error, wanted)
         sent.program.run(self.now)
         mark = self._mark(sent, "interrupted")
         mark.count = None if sent.command else count
@@ -354,11 +357,33 @@ class Driven:
 
     def fork(self, at: int) -> History:
         self.settled()
-        made = self._in_log(lambda log: log.fork(self.here.id, at))
-        fork = self.here.fork(at, made)
-        self.sessions[made] = fork
+        return self._forked(self._in_log(lambda log: log.fork(self.here.id, at)), at)
+
+    def _forked(self, made: uuid.UUID, at: int) -> History:
+        fork = self.sessions[made] = self.here.fork(at, made)
         self.differed[made] = set()
         return fork
+
+    def fork_while_it_runs(self, program: Program, *, leave: bool, **how: Any) -> None:
+        """Fork a session in the middle of a step, which is not in the fork.
+
+        leave: the kernel goes over to the fork at once, which interrupts the step.
+        """
+        sent = self.begun(program, **how)
+        if sent is None:
+            return
+        made = self._in_log(lambda log: log.fork(self.here.id))
+        fork = self._forked(made, len(self.here.marks) - 1)
+        if not leave:
+            self.client.ask("interrupt_request", channel="control")
+            self._interrupted(sent)
+            return
+        request = {"session": str(made), "interrupt": True}
+        msg_id = self.client.request("attach_request", request, channel="control")
+        self._interrupted(sent)
+        assert self.client.reply(msg_id)["status"] == "ok"
+        self._goes_on(fork)
+        self.rebuild()
 
     def attach(self, session: History) -> None:
         """The kernel goes over; its page, its clients and its folder stay."""

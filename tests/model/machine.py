@@ -222,6 +222,16 @@ class Sessions(RuleBasedStateMachine):
         with self.act() as driven:
             driven.fork(place % (len(driven.here.marks) + 1) - 1)
 
+    @rule(program=programs(command=False, ends=("hang",)), leave=st.booleans())
+    def fork_in_a_cell(self, program: Program, leave: bool) -> None:
+        with self.act() as driven:
+            driven.fork_while_it_runs(program, leave=leave)
+
+    @rule(program=programs(command=True, ends=("hang",)), leave=st.booleans())
+    def fork_in_a_command(self, program: Program, leave: bool) -> None:
+        with self.act() as driven:
+            driven.fork_while_it_runs(program, leave=leave, command=True)
+
     @precondition(lambda self: len(self.driven.sessions) > 1)
     @rule(place=places, attach=st.booleans())
     def other_session(self, place: int, attach: bool) -> None:
