@@ -130,8 +130,33 @@ def test_gc_frees_what_a_deleted_session_held(
     assert dry.stdout == "1 blobs that nothing names would go: 2 MiB.\n"
     assert path.exists()
     done = json.loads(reprise("gc", "--grace", "1h", "--json").stdout)
-    assert done == {"blobs": 1, "files": 0, "bytes": 2 << 20, "dry_run": False}
+    nothing = {"trees": 0, "left": 0, "bytes": 0}
+    assert done == {
+        "blobs": 1,
+        "files": 0,
+        "bytes": 2 << 20,
+        "dry_run": False,
+        "mounts": nothing,
+    }
     assert not path.exists()
+
+
+def test_gc_removes_trees_that_no_sandbox_has_used_for_a_day(reprise: Reprise) -> None:
+    mounts = reprise.home / "mounts"
+    tree = mounts / ("ab" * 32)
+    (tree / "d").mkdir(parents=True)
+    (tree / "d/f").write_bytes(b"x" * 2048)
+    tree.chmod(0o555)
+    assert json.loads(reprise("gc", "--json").stdout)["mounts"]["trees"] == 0
+    mark = mounts / ".marks" / tree.name
+    mark.touch()
+    os.utime(mark, (0, 0))
+    dry = reprise("gc", "--dry-run")
+    assert dry.stdout.endswith("1 kept trees that nobody mounts would go: 2 KiB.\n")
+    assert tree.exists()
+    gone = json.loads(reprise("gc", "--json").stdout)["mounts"]
+    assert gone == {"trees": 1, "left": 0, "bytes": 2048}
+    assert os.listdir(mounts) == [".marks"]
 
 
 @pytest.mark.parametrize("grace", ["59min", "soon", "-1h"])

@@ -1,4 +1,4 @@
-"""`reprise gc`: deletes the stored bytes that no session names any more."""
+"""`reprise gc`: deletes what is kept for nobody: bytes without a name, trees that nobody mounts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from reprise.commands.opened import opened_log
 from reprise.commands.terminal import Terminal
 from reprise.log.collection import GRACE_S, Collected
 from reprise.quantities import amount, parse_seconds
+from reprise.sandbox.kept_trees import CollectedTrees
+from reprise.sandbox.kept_trees import collect as collect_trees
+from reprise.settings import home
 
 EXAMPLES = """\
   reprise gc --dry-run      how much would go
@@ -21,8 +24,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--grace",
         metavar="TIME",
-        help="leave alone what was stored or asked for within this time, such as 2h (default: a "
-        "day; an hour at least)",
+        help="leave alone what was stored, asked for or mounted within this time, such as 2h "
+        "(default: a day; an hour at least)",
     )
     parser.add_argument("--dry-run", action="store_true", help="only say what would go")
     parser.add_argument("--json", action="store_true", help="as JSON")
@@ -31,13 +34,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, terminal: Terminal) -> int:
     grace_s = GRACE_S if args.grace is None else parse_seconds(args.grace)
     found = asyncio.run(_collect(grace_s, args.dry_run, terminal))
+    trees = collect_trees(home() / "mounts", grace_s=grace_s, dry_run=args.dry_run)
     if args.json:
-        terminal.json(vars(found))
+        terminal.json({**vars(found), "mounts": vars(trees)})
         return 0
     verb = "would go" if found.dry_run else "are gone"
     left = f", and {found.files} files left by writers that died" if found.files else ""
     terminal.line(f"{found.blobs} blobs that nothing names{left} {verb}: {amount(found.bytes)}.")
+    if trees.trees or trees.left:
+        terminal.line(_told(trees, verb))
     return 0
+
+
+def _told(trees: CollectedTrees, verb: str) -> str:
+    left = f", and {trees.left} that a process that died left half made" if trees.left else ""
+    return f"{trees.trees} kept trees that nobody mounts{left} {verb}: {amount(trees.bytes)}."
 
 
 async def _collect(grace_s: float, dry_run: bool, terminal: Terminal) -> Collected:

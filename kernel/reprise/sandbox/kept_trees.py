@@ -2,7 +2,8 @@
 
 Each is made once, whole or not at all, by whoever comes first; who finds one there looks at every
 byte before it is used. Nothing protects them from code that runs as their owner, so one that was
-changed is set aside and made anew.
+changed is set aside and made anew. One that nobody has used for a while is collected: it is set
+aside by a rename, so that it is there whole or not at all, while nobody can begin to use it.
 """
 
 from __future__ import annotations
@@ -10,16 +11,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import fcntl
 import hashlib
 import os
 import secrets
 import shutil
 import stat
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from reprise.errors import SandboxError
+from reprise.errors import SandboxError, UnavailableError
+from reprise.failpoints import failpoint
+from reprise.sandbox.tree_use import (
+    TreeUse,
+    guarded,
+    is_digest,
+    last_use,
+    marked_digests,
+    unmark,
+    used_digests,
+)
 from reprise.sandbox.trees import MODIFIED, CheckedTree, Piece
 
 Given = ParamSpec("Given")
@@ -35,9 +49,13 @@ _TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
 _READABLE = {"file": 0o400, "dir": 0o500}
 
 
-async def keep(tree: CheckedTree, mounts: Path) -> Path:
-    """The folder of a tree below `mounts`, made if it is not there. Raises SandboxError."""
+async def keep(tree: CheckedTree, mounts: Path, use: TreeUse) -> Path:
+    """The folder of a tree below `mounts`, made if it is not there. Raises SandboxError.
+
+    It is there, whole unless somebody changes it, until `use` ends.
+    """
     kept = mounts / tree.digest
+    await _on_disk(use.begin, tree.digest)
     if await _on_disk(_is_whole, kept, tree):
         return kept
     making = _aside(mounts)
@@ -68,13 +86,19 @@ async def _on_disk(do: Callable[Given, Found], *given: Given.args, **named: Give
 
 
 def _begin(making: Path) -> None:
-    mounts = making.parent
-    mounts.mkdir(mode=0o700, exist_ok=True)
-    for left in mounts.glob(f"{_MAKING}*"):
-        maker = left.name.removeprefix(_MAKING).partition("-")[0]
-        if maker.isdigit() and not Path("/proc", maker).exists():
-            _remove(left)
+    for left in _left(making.parent):
+        _remove(left)
     making.mkdir(mode=0o700)
+
+
+def _left(mounts: Path) -> list[Path]:
+    """What makers and collectors that died have left."""
+    return [
+        path
+        for path in mounts.glob(f"{_MAKING}*")
+        if (maker := path.name.removeprefix(_MAKING).partition("-")[0]).isdigit()
+        and not Path("/proc", maker).exists()
+    ]
 
 
 def _aside(mounts: Path) -> Path:
@@ -172,3 +196,70 @@ def _remove(folder: Path) -> None:
         with contextlib.suppress(OSError):
             Path(path).chmod(0o700)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+# what is not used any more ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CollectedTrees:
+    """What went (with `dry_run`: what would go): trees, what the dead left half made, bytes."""
+
+    trees: int
+    left: int
+    bytes: int
+
+
+def collect(mounts: Path, *, grace_s: float, dry_run: bool) -> CollectedTrees:
+    """Remove kept trees that no sandbox uses and none has used within the grace. Blocking.
+
+    Raises UnavailableError when the folder cannot be read or written; what is left is whole.
+    """
+    if not mounts.is_dir():
+        return CollectedTrees(0, 0, 0)
+    try:
+        trees, left = _set_aside(mounts, time.time() - grace_s, dry_run)
+        failpoint("trees-set-aside")
+        total = 0
+        for path in (*trees, *left):
+            size = _bytes_in(path)
+            if not dry_run:
+                _remove(path)
+            # What cannot be removed now is what a later collection finds left.
+            total += size if dry_run or not os.path.lexists(path) else 0
+    except OSError as error:
+        raise UnavailableError(
+            f"The trees kept in {mounts} could not be collected: {error.strerror}"
+            f" ({error.filename}). Those that are there are whole; try again as a user who may"
+            " write there."
+        ) from error
+    return CollectedTrees(len(trees), len(left), total)
+
+
+def _set_aside(mounts: Path, before: float, dry_run: bool) -> tuple[list[Path], list[Path]]:
+    """The trees that go, under names that no mount looks for, and what the dead left."""
+    gone = []
+    # Nobody begins a use meanwhile; whoever waits to begin one then finds it there or makes it.
+    with guarded(mounts, fcntl.LOCK_EX):
+        used = used_digests(mounts)
+        left = _left(mounts)
+        for kept in sorted(path for path in mounts.iterdir() if is_digest(path.name)):
+            if kept.name in used or last_use(mounts, kept) >= before:
+                continue
+            gone.append(kept if dry_run else kept.rename(_aside(mounts)))
+        if not dry_run:
+            for digest in marked_digests(mounts):
+                # Also of a tree that was never made, or that went with a collector that died.
+                if digest not in used and not os.path.lexists(mounts / digest):
+                    unmark(mounts, digest)
+    return gone, left
+
+
+def _bytes_in(folder: Path) -> int:
+    """Bytes of the files below; of a folder that somebody else removes meanwhile, what is left."""
+    total = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                total += Path(path, name).lstat().st_size
+    return total

@@ -19,6 +19,7 @@ from reprise.errors import SandboxDied, SandboxError
 from reprise.sandbox.child import Child
 from reprise.sandbox.contract import DeathCause, SandboxSpec, Tree
 from reprise.sandbox.kept_trees import keep
+from reprise.sandbox.tree_use import TreeUse
 from reprise.sandbox.trees import Mounted, check_tree
 from reprise.settings import home
 
@@ -59,6 +60,8 @@ class ProcessContainer:
         self._mark = mark
         self._runtime = runtime
         self._mounted = mounted
+        self._mounts = home() / "mounts"
+        self._use = TreeUse(self._mounts)
         self._killed = False
         self.stream = stream
         self.pid = child.pid
@@ -68,6 +71,7 @@ class ProcessContainer:
         code = await self._child.wait()
         await self._end_marked()
         shutil.rmtree(self._runtime, ignore_errors=True)
+        await asyncio.to_thread(self._use.end)
         return cause_of(code, self._killed, self._child.said())
 
     def memory_exceeded(self) -> int | None:
@@ -78,7 +82,7 @@ class ProcessContainer:
         checked = await asyncio.to_thread(check_tree, tree)
         self._mounted.check_target(target)
         self._mounted.check_room(target, checked)
-        kept = await keep(checked, home() / "mounts")
+        kept = await keep(checked, self._mounts, self._use)
         if self._child.ended:
             raise SandboxDied(
                 f"The sandbox ended before {target!a} was mounted.", await self.wait()
