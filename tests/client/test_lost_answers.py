@@ -355,3 +355,7 @@ async def test_an_agents_steps_are_recorded_as_its_own(connect: Connect) -> None
     await kernel.run("1", actor=Actor("agent", "talk-1", 4))
     actors = [s.step.new.actor for s in await kernel.steps() if s.step.kind != "upload"]
     assert actors == [Actor("agent", "talk-1", 3), Actor("agent", "talk-1", 4)]
+    await kernel.run("open('made', 'w').write('x')")
+    await kernel.get("made")
+    (kept,) = await kernel.artifacts()
+    assert kept.actor == Actor("agent", "talk-1", 3)

@@ -53,7 +53,7 @@ class AsyncKernel:
         self._reach = Reach(wanted, patience)
         self._actor = actor
         self._asking = Asking(self._reach)
-        self._workspace = LiveWorkspace(self._reach)
+        self._workspace = LiveWorkspace(self._reach, actor)
 
     # life ---------------------------------------------------------------------------------------
 

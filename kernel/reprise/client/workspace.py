@@ -13,7 +13,7 @@ from reprise.client.failures import Refused, refusal
 from reprise.client.reach import Reach
 from reprise.client.results import Artifact, Reply, State
 from reprise.errors import RepriseError, TooLarge, UnavailableError, UsageError
-from reprise.log.model import Json
+from reprise.log.model import Actor, Json
 from reprise.quantities import amount
 from reprise.settings import ARTIFACT_BYTES
 from reprise.workspace.manifest import BadManifest, Entry, Manifest, check_path, shown
@@ -39,12 +39,13 @@ class BackgroundStatus:
 
 
 class LiveWorkspace:
-    """The workspace of the kernel that `reach` leads to."""
+    """The workspace of the kernel that `reach` leads to. actor: who asks, if not the user."""
 
     origin = "of the running kernel"
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: Reach, actor: Actor | None = None) -> None:
         self._reach = reach
+        self._actor = actor
 
     async def ask(self, op: str, **more: Json) -> Reply:
         """One workspace_request. Raises what the kernel refuses with; KernelGone, NoAnswer."""
@@ -117,7 +118,12 @@ class LiveWorkspace:
 
     async def keep(self, path: str) -> Artifact:
         """Store a file as an artifact of the session."""
-        reply = await self.ask("keep", path=_check(path))
+        who: dict[str, Json] = {}
+        if self._actor is not None and self._actor.kind == "agent":
+            line = await self._reach.line()
+            token = await line.agent_token(self._reach.patience.start)
+            who = {"actor": self._actor.to_json(), "token": token}
+        reply = await self.ask("keep", path=_check(path), **who)
         return _artifact(reply.content, self._reach.session, path)
 
     async def keep_and_fetch(self, path: str, sink: BinaryIO) -> Artifact:
