@@ -20,7 +20,7 @@ from reprise.log.postgres import Log
 from reprise.log.store import SessionInfo, StepRecord
 from tests.fixtures.kernel import PATIENCE, Client, Kernel, Kernels, Ran, is_state
 from tests.model.draws import NAMES, WIDGETS
-from tests.model.history import History, Mark, Mount, Restart, Slide, Upload, rebuilt
+from tests.model.history import History, Listed, Mark, Mount, Restart, Slide, Upload, rebuilt
 from tests.model.look import Look
 from tests.model.programs import BEGUN, Did, File, Files, Folder, Program, State, Widget
 
@@ -60,7 +60,8 @@ class Driven:
         self.comms: dict[int, str] = {}
         self.displays: dict[int, str] = {}
         self.differed: dict[uuid.UUID, set[int]] = {self.here.id: set()}
-        self._mounted_at: dict[str, str] = {}
+        #: Where each tree lies at its target, as seen from inside.
+        self._lies_at: dict[tuple[str, Listed], str] = {}
         #: Times a sandbox was killed since somebody asked for a step.
         self._unasked = 0
         #: Whether the state may still be being rebuilt.
@@ -312,9 +313,8 @@ class Driven:
         ran = self.client.step("mount", payload, buffers=bytes_of(tree), **more)
         assert ran.status == "ok", ran.reply
         result = dict(ran.reply["result"])
-        self._mounted_at[target] = result.pop("path")
-        if self.isolated:
-            assert self._mounted_at[target] == target
+        path = self._lies_at[target, tuple(tree.items())] = result.pop("path")
+        assert path == target or not self.isolated
         assert result == {"tree": result["tree"], **amount(tree)}, result
         self.now.mounts[target] = dict(tree)
         self._asked()
@@ -493,7 +493,10 @@ class Driven:
 
     def look(self) -> None:
         """The real state, as a cell tells it, is the model's."""
-        mounts = tuple((target, self._mounted_at[target]) for target in sorted(self.now.mounts))
+        mounts = tuple(
+            (target, self._lies_at[target, tuple(tree.items())])
+            for target, tree in sorted(self.now.mounts.items(), key=lambda item: item[0])
+        )
         program = Program((Look(NAMES, WIDGETS, mounts, not self.isolated),))
         sent = self.send(program)
         ran = self.client.finish(sent.msg_id)
