@@ -15,9 +15,15 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
 
 
-def test_the_page_works_as_it_stands(reprise: Reprise, tmp_path: Path) -> None:
+def test_the_page_works_as_it_stands(tmp_path: Path) -> None:
     (script,) = blocks("python")
-    (tmp_path / "trip.py").write_text(script)
+    # A home of its own: the page shows all sessions that there are.
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    reprise = Reprise(home)
+    folder = tmp_path / "lab"
+    folder.mkdir()
+    (folder / "trip.py").write_text(script)
     told = {}
     # One shell for all of the page: a later block uses what an earlier one has set.
     text = "set -euo pipefail\n"
@@ -27,7 +33,7 @@ def test_the_page_works_as_it_stands(reprise: Reprise, tmp_path: Path) -> None:
     environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}"
     done = subprocess.run(
         ["bash", "-c", text],
-        cwd=tmp_path,
+        cwd=folder,
         env=environ,
         capture_output=True,
         text=True,
@@ -35,7 +41,7 @@ def test_the_page_works_as_it_stands(reprise: Reprise, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     for number in range(len(blocks("bash"))):
-        told[number] = (tmp_path / f"block-{number}").read_text()
+        told[number] = (folder / f"block-{number}").read_text()
     shown, past, back, forked, taken, proven, handed, gone = told.values()
     assert "prices.clear()" in shown
     assert "+TOTAL 16" in past
@@ -43,9 +49,9 @@ def test_the_page_works_as_it_stands(reprise: Reprise, tmp_path: Path) -> None:
     assert "goes on after step 3" in back
     assert "total 16\nand a line\n" in forked
     assert len(re.findall("after step 3", forked)) == 2
-    assert (tmp_path / "out.txt").read_text() == "total 16\nand a line\n"
+    assert (folder / "out.txt").read_text() == "total 16\nand a line\n"
     assert "report.txt" in taken
     assert "5 same" in proven
-    assert "Content-Security-Policy" in (tmp_path / "report.html").read_text()
+    assert "Content-Security-Policy" in (folder / "report.html").read_text()
     assert "match their digests" in handed
     assert "2 forks are deleted" in gone

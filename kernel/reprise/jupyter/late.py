@@ -28,6 +28,7 @@ class LateOutputs:
     limit: bytes that one step may send late.
     show: shows a message to the clients.
     store: commits a batch of one step's (seq, entries, the bytes of buffers that they name).
+    running: whether a step has no outcome yet; before that nothing of it can be stored as late.
     """
 
     def __init__(
@@ -35,10 +36,12 @@ class LateOutputs:
         limit: int,
         show: Callable[[Message, bytes], None],
         store: Callable[[int, list[OutputEntry], list[bytes]], Awaitable[None]],
+        running: Callable[[int], bool],
     ) -> None:
         self._limit = limit
         self._show = show
         self._store = store
+        self._running = running
         self._recorders: OrderedDict[int, OutputRecorder] = OrderedDict()
         self._blobs: dict[int, list[bytes]] = {}
         self._task: asyncio.Task[None] | None = None
@@ -60,12 +63,18 @@ class LateOutputs:
             self._task.add_done_callback(self._stored)
 
     async def _store_soon(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._now.wait(), LATE_S)
-        for seq, recorder in list(self._recorders.items()):
-            entries, blobs = recorder.take(), self._blobs.pop(seq, [])
-            if entries:
-                await self._store(seq, entries, blobs)
+        waits = True
+        while waits:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._now.wait(), LATE_S)
+            waits = False
+            for seq, recorder in list(self._recorders.items()):
+                if not recorder.pending_bytes:
+                    continue
+                if self._running(seq) and not self._now.is_set():
+                    waits = True
+                    continue
+                await self._store(seq, recorder.take(), self._blobs.pop(seq, []))
         while len(self._recorders) > REMEMBERED:
             self._recorders.popitem(last=False)
 
@@ -79,3 +88,9 @@ class LateOutputs:
         self._now.set()
         if self._task is not None:
             await asyncio.wait([self._task], timeout=timeout_s)
+
+    def begin_anew(self) -> None:
+        """Another session: its steps have the same numbers, and bounds of their own."""
+        self._now.clear()
+        self._recorders.clear()
+        self._blobs.clear()

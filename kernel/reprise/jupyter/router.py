@@ -85,7 +85,12 @@ class Router:
         self._comms = Comms(
             self._when_live, self._send_comm, self._comm_overtaken, self._comm_refused
         )
-        self._late = LateOutputs(limits.output, self._clients.show, self._store_late)
+        self._late = LateOutputs(
+            limits.output,
+            self._clients.show,
+            self._store_late,
+            self._is_running,
+        )
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting = WaitingCell(self._clients.show)
         self._asking = Asking(self._clients, lambda: self.session, self._running, self._waiting)
@@ -447,6 +452,9 @@ class Router:
                 return  # of an interpreter that a reset starts; no start shows its words
         self._late.add(seq, message, topic)
 
+    def _is_running(self, seq: int) -> bool:
+        return self.session.is_running(seq)
+
     async def _store_late(self, seq: int, entries: list[OutputEntry], blobs: list[bytes]) -> None:
         await self.session.show(seq, entries, blobs, late=True)
 
@@ -490,6 +498,7 @@ class Router:
             session = _session_id(content.get("session"))
             await self._leave(interrupt=content.get("interrupt") is True)
             steps = await self.session.attach(session)
+            self._late.begin_anew()
         except (RepriseError, Malformed) as error:
             self._clients.reply(
                 request, {"status": "error", "ename": type(error).__name__, "evalue": str(error)}

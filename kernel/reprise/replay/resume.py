@@ -100,6 +100,9 @@ class Resume:
 
     async def done(self, chosen: Plan, last: int, took_s: float) -> None:
         """The sandbox stands at step `last`: tell how long it took and what was left out."""
+        # What a step that was replayed now had to do with a death is over: two kills from outside
+        # that happen to meet the same step, hours apart, are no reason to leave it out.
+        self._tries = {seq: n for seq, n in self._tries.items() if n >= TRIES_PER_STEP}
         if not chosen.run and chosen.start == "base":
             return
         text = f"Back at step {last} in {took_s:.1f} s."
