@@ -113,7 +113,9 @@ def test_a_name_that_fits_two_sessions_lists_both(reprise: Reprise, sample_sessi
     assert all(str(session) in shown.stderr for session in both)
 
 
-@pytest.mark.parametrize("name", ["nothing.ipynb", "12", str(uuid.uuid4()), "{not-a-uuid}", ""])
+@pytest.mark.parametrize(
+    "name", ["nothing.ipynb", "12", "e7bb9d2a-b9b7-471b-aabc-6b3490685f35", "{not-a-uuid}", ""]
+)
 def test_a_session_that_is_not_there_is_wrong_use(reprise: Reprise, name: str) -> None:
     shown = reprise("log", name)
     assert shown.returncode == 2

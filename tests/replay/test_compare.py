@@ -162,7 +162,7 @@ def test_widget_and_display_ids_drawn_anew_are_the_same_everywhere() -> None:
 
 # volatile -----------------------------------------------------------------------------------
 
-UUIDS = str(uuid.uuid4()), str(uuid.uuid4())
+UUIDS = "b3d506a6-c49a-4e60-a89b-cbb50fb263ac", "0315cadc-315b-4d23-bbd4-221c5e846ce0"
 
 
 @pytest.mark.parametrize(
