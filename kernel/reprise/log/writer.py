@@ -480,7 +480,8 @@ class Writer(Reader):
         if state.startswith("53"):
             return DatabaseUnavailable(
                 f"Postgres has no room or resources left ({reason}), so session {self.session}"
-                " could not be written. Nothing was run; it works again once there is room."
+                " cannot be written now. It can again as soon as there is room; free some on the"
+                " disk of the database."
             )
         return RepriseError(f"Postgres refused to record this in session {self.session}: {reason}")
 

@@ -19,6 +19,7 @@ from reprise.errors import (
     RepriseError,
     ResumeCancelled,
     SandboxDied,
+    UnavailableError,
 )
 from reprise.failpoints import failpoint
 from reprise.log.model import (
@@ -181,7 +182,7 @@ class LiveSession:
         if self._database is None:
             self._database, self._id = await self._open_log()
         opened = await self._take(self._database, self._id)
-        self._log = DurableLog(opened, self._on_lease_lost, self._on_outcome_waits)
+        self._log = DurableLog(opened, self._on_lease_lost, self._on_waits)
         self._lease_lost = None
 
     async def _take(self, database: Log, session: uuid.UUID) -> SessionLog:
@@ -224,7 +225,7 @@ class LiveSession:
             self.live = False  # so that the end of the old sandbox is no death
             left, self._log = (
                 self._log,
-                DurableLog(opened, self._on_lease_lost, self._on_outcome_waits),
+                DurableLog(opened, self._on_lease_lost, self._on_waits),
             )
             self._id, self._lease_lost = session, None
             self.prompt_offset, self.last_seq = 0, None
@@ -261,8 +262,8 @@ class LiveSession:
         if self._link is not None:
             await self._link.guest.kill()
 
-    def _on_outcome_waits(self, seq: int) -> None:
-        self._router.notice(_outcome_waits(seq))
+    def _on_waits(self, seq: int, error: UnavailableError) -> None:
+        self._router.notice(_waits(seq, error))
 
     async def _tell_of_changes(self, opened: SessionLog, now: EnvironmentSpec) -> None:
         """A session goes on under the environment of today; the user is told what changed."""
@@ -462,13 +463,13 @@ class LiveSession:
             await self._database.close()
 
 
-def _outcome_waits(seq: int) -> Notice:
+def _waits(seq: int, error: UnavailableError) -> Notice:
     return Notice(
         seq,
         now_us(),
         "database-away",
-        f"Postgres went away while step {seq} ran. It has ended; its outcome is kept here and "
-        "stored as soon as Postgres is back.",
+        f"What step {seq} shows, or how it ended, cannot be stored now. It is kept here and stored "
+        f"as soon as it can be; its end is told then. The reason: {error}",
         {},
     )
 
