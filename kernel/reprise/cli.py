@@ -8,6 +8,7 @@ a reader that went away.
 from __future__ import annotations
 
 import argparse
+import errno
 import keyword
 import os
 import sys
@@ -17,7 +18,7 @@ from typing import NoReturn, Protocol, cast
 
 from reprise import __version__
 from reprise.commands.terminal import Terminal
-from reprise.errors import RepriseError, UsageError
+from reprise.errors import RepriseError, UnavailableError, UsageError
 
 #: What people do, in the order in which they meet it. Each name is a module of
 #: `reprise.commands`, imported only when it is asked for: `reprise files` must not wait for
@@ -84,6 +85,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader (`| head`) has what it wanted. Python would complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        # What this prints, unless the error names a file.
+        where = "what this was written to" if error.filename is None else error.filename
+        terminal.error(f"{error.strerror}: {where}. Free some there, then try again.")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UnavailableError.exit_code
     except KeyboardInterrupt:
         terminal.status("")
         terminal.warn("interrupted")

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import contextlib
 import os
-import shutil
+import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Final
 
 from reprise.bundle.notebook import clean
-from reprise.errors import UsageError
+from reprise.errors import UnavailableError, UsageError
 from reprise.log.reader import Reader
 from reprise.log.store import StepRecord
 from reprise.workspace.manifest import Entry, Manifest, path_bytes
+from reprise.workspace.replaced import replacing
 
 #: Where each part of the script begins; editors take it for the border of a cell.
 _BORDER: Final = "# %% "
@@ -44,25 +46,39 @@ async def write_script(reader: Reader, target: Path, *, force: bool = False) -> 
                 f"Session {reader.session} speaks {language}; a script is made of Python only."
                 " --to-notebook works for every language."
             )
-    folder = _free_folder(target, force)
-    parts = _Parts(reader, folder)
-    async for record in reader.records(outputs=False):
-        await parts.add(record)
-    text = _head(reader, parts) + _runtime() + "".join(parts.texts)
-    await asyncio.to_thread(target.write_bytes, clean(text).encode("utf-8"))
+    folder = target.with_name(f"{target.stem}.files")
+    if not force and await asyncio.to_thread(os.path.lexists, folder):
+        raise UsageError(f"{folder} is there already. Move it away, or use --force.")
+    with _made_beside(folder) as making:
+        parts = _Parts(reader, folder.name, making)
+        async for record in reader.records(outputs=False):
+            await parts.add(record)
+        text = _head(reader, parts) + _runtime() + "".join(parts.texts)
+        with replacing(target) as file:
+            file.write(clean(text).encode("utf-8"))
     files = f", its files in {folder}" if parts.uploads else ""
     left = f", {parts.left_out:,} left out as comments" if parts.left_out else ""
     return f"{parts.steps:,} steps{left}{files}; run it with `{parts.command} {target.name}`"
 
 
-def _free_folder(target: Path, force: bool) -> Path:
-    """The folder for a script's files, which is not there yet."""
-    folder = target.with_name(f"{target.stem}.files")
-    if os.path.lexists(folder):
-        if not force:
-            raise UsageError(f"{folder} is there already. Move it away, or use --force.")
-        shutil.rmtree(folder)
-    return folder
+@contextlib.contextmanager
+def _made_beside(folder: Path) -> Iterator[Path]:
+    """A place to fill that takes the folder's when the block ends well, and is gone otherwise.
+
+    Raises UnavailableError when something cannot be written; what was there is unchanged then.
+    """
+    try:
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as making:
+            files, before = Path(making, "files"), Path(making, "before")
+            yield files
+            if os.path.lexists(folder):
+                folder.rename(before)
+            if files.exists():
+                files.rename(folder)
+    except OSError as error:
+        raise UnavailableError(
+            f"{folder} could not be written: {error.strerror}. What was there before is unchanged."
+        ) from error
 
 
 def _head(reader: Reader, parts: _Parts) -> str:
@@ -110,8 +126,10 @@ def _is_plain(code: str) -> bool:
 class _Parts:
     """The parts of a script, one a step."""
 
-    def __init__(self, reader: Reader, folder: Path) -> None:
+    def __init__(self, reader: Reader, name: str, folder: Path) -> None:
+        """name: how the script calls the folder that the files are written to."""
         self._reader = reader
+        self._name = name
         self._folder = folder
         self.texts: list[str] = []
         self.steps = 0
@@ -189,7 +207,7 @@ class _Parts:
             data = b"" if entry.sha256 is None else await self._reader.blobs.get(entry.sha256)
             await asyncio.to_thread(_put, place / os.fsdecode(path_bytes(entry.path)), entry, data)
         self.uploads += 1
-        name = f"{self._folder.name}/{place.name}"
+        name = f"{self._name}/{place.name}"
         self._write(title, f"_history.upload({name!r}, {list(payload['removed'])!r})")
 
 

@@ -169,18 +169,25 @@ def make_key(path: Path) -> PublicKey:
     raw = _KEY + b"\0\0" + _CHECKSUM + bytes(48) + key.key_id + secret + checksum
     text = f"{_UNTRUSTED}minisign secret key\n{base64.b64encode(raw).decode('ascii')}\n"
     public = path.with_name(f"{path.name}.pub")
+    made: list[Path] = []
     for place, data, mode in (
         (path, text.encode("ascii"), 0o600),
         (public, key.public.to_file(), 0o644),
     ):
         try:
             handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        except FileExistsError as error:
-            raise UsageError(f"{place} is there already; a key is never replaced.") from error
+            made.append(place)
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
         except OSError as error:
-            raise UnavailableError(f"{place} could not be written: {error.strerror}.") from error
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            # Half a key, or one without its other half, is of no use and would be in the way.
+            for each in made:
+                each.unlink()
+            if isinstance(error, FileExistsError):
+                raise UsageError(f"{place} is there already; a key is never replaced.") from error
+            raise UnavailableError(
+                f"{place} could not be written: {error.strerror}. No key was made."
+            ) from error
     return key.public
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from reprise import settings
-from reprise.errors import UsageError
+from reprise.errors import UnavailableError, UsageError
 from reprise.jupyter.kernelspec import language_kernel
 from reprise.log.model import USER, Actor
 from reprise.log.postgres import Log
@@ -65,7 +65,14 @@ def fresh_sandbox(
     chosen = backend(environ.get(settings.BACKEND))
     with tempfile.TemporaryDirectory(prefix="reprise-beside-") as copy:
         if not chosen.isolated:
-            _copy_folder(folder or notebook_folder(info) or Path.cwd(), Path(copy))
+            source = folder or notebook_folder(info) or Path.cwd()
+            try:
+                _copy_folder(source, Path(copy))
+            except OSError as error:
+                raise UnavailableError(
+                    f"{source} could not be copied to {copy}, where it is to be replayed: "
+                    f"{error.strerror}. Nothing was run; TMPDIR names another place for copies."
+                ) from error
         language = language_kernel(info.kernel, environ)
         yield chosen, sandbox_spec(load(environ=environ), language, Path(copy), environ)
 

@@ -33,4 +33,6 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             temporary.unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise UnavailableError(f"{path} could not be written: {error.strerror}.") from error
+        raise UnavailableError(
+            f"{path} could not be written: {error.strerror}. What was there before is unchanged."
+        ) from error
