@@ -227,8 +227,13 @@ def test_a_cell_awaits_a_click_that_shows_nothing(kernels: Kernels) -> None:
 def test_a_slider_is_dragged_while_a_cell_awaits(kernels: Kernels, by: str) -> None:
     """Its page sends the next value only after an idle, which ipykernel does not always give.
 
-    ipykernel handles the first of a subshell's messages on the main shell, later ones beside.
+    ipykernel handles the first of a subshell's messages on the main shell, later ones beside: two
+    threads, and nobody promises which of them comes first.
     """
+
+    def in_order(shown: str) -> str:
+        return shown if by == "main" else str(sorted(json.loads(shown)))
+
     kernel = kernels("process")
     page = Page(kernel.client())
     if by == "subshell":
@@ -243,9 +248,10 @@ def test_a_slider_is_dragged_while_a_cell_awaits(kernels: Kernels, by: str) -> N
     page.client.shows(waiting, "waits")
     for value in range(1, 6):
         page.set(slider, value=value)
-    assert page.client.finish(waiting, 30).value == "[1, 2, 3, 4, 5]"
+    shown = json.loads(page.client.finish(waiting, 30).value)
+    assert shown == [1, 2, 3, 4, 5] or (by == "subshell" and 5 in shown)
     following(kernels, kernel, page, "sandbox")
-    assert page.client.run("seen").value == "[1, 2, 3, 4, 5]"
+    assert in_order(page.client.run("seen").value) == "[1, 2, 3, 4, 5]"
 
 
 def test_a_flood_of_updates_is_few_steps_and_the_last_value_arrives(kernels: Kernels) -> None:
