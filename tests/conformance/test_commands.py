@@ -178,7 +178,9 @@ async def test_it_has_its_own_limits_descriptors_and_session(
     ran = await run(
         guest,
         "ulimit -n; ulimit -c; ls /proc/self/fd | tr '\\n' ' '; echo;"
-        "cat /proc/$$/oom_score_adj; ps -o pid=,sid=,pgid= -p $$ || cut -d' ' -f1,5,6 /proc/$$/stat",
+        # Set as soon as it runs.
+        "until grep -q 700 /proc/$$/oom_score_adj; do :; done; cat /proc/$$/oom_score_adj;"
+        "ps -o pid=,sid=,pgid= -p $$ || cut -d' ' -f1,5,6 /proc/$$/stat",
     )
     files, core, descriptors, score, ids = ran.stdout.decode().splitlines()
     assert (files, core, score) == ("777", "0", "700")

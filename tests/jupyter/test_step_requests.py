@@ -46,7 +46,13 @@ texts = st.one_of(
     st.sampled_from(["", "a", "../x", "/etc/passwd", "a/../b", "a\0b", "\udcff", NAME, "0" * 64]),
 )
 values = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), texts),
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(allow_nan=False, allow_infinity=False),
+        texts,
+    ),
     lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(texts, inner, max_size=4)),
     max_leaves=12,
 )

@@ -75,6 +75,10 @@ class Wanted:
         return os.environ if self.environ is None else self.environ
 
 
+#: What a kernel says when a port of its connection file was taken by somebody else.
+PORT_TAKEN = "Address already in use"
+
+
 class Reach:
     """The way to one session's kernel, for one client."""
 
@@ -273,14 +277,24 @@ class Reach:
             raise KernelGone(
                 f"No kernel holds session {self.session}, and this client was told to start none."
             )
-        own = await start_kernel(self._start(info), self.session)
-        try:
-            line = await own.line(self.patience.start, self.patience.heartbeat)
-        except BaseException:
-            await own.close()
-            raise
-        self._own = own
-        return line
+        start = self._start(info)
+        for last in (False, True):
+            own = await start_kernel(start, self.session)
+            try:
+                line = await own.line(self.patience.start, self.patience.heartbeat)
+            except KernelGone as error:
+                await own.close()
+                # Ports are drawn before they are taken (jupyter_client): another start may have
+                # been faster. It draws anew.
+                if last or PORT_TAKEN not in str(error):
+                    raise
+            except BaseException:
+                await own.close()
+                raise
+            else:
+                self._own = own
+                return line
+        raise AssertionError("not reached")
 
     def _start(self, info: SessionInfo | None) -> Start:
         wanted = self._wanted

@@ -169,7 +169,9 @@ class Passing:
         return info
 
     def _answer_here(self, request: Request) -> None:
-        if request.message.msg_type == "comm_info_request" and self._session.resuming:
+        session = self._session
+        coming = session.resuming or not session.decided.is_set()
+        if request.message.msg_type == "comm_info_request" and coming:
             self._begin(self._pass_when_back(request))
         else:
             self._clients.locally(request, answer_without_kernel(request.message))
@@ -184,12 +186,17 @@ class Passing:
 
     async def _pass_when_back(self, request: Request) -> None:
         """A page that is told of no comm now would not bring its widgets back later."""
+        session = self._session
+        await session.decided.wait()
         try:
-            await self._session.ready()
+            if session.resuming:
+                await session.ready()
         except RepriseError:
-            self._clients.locally(request, answer_without_kernel(request.message))
-        else:
+            log.info("A page asked for its widgets, and the session did not come back.")
+        if session.live:
             self.put(request)
+        else:
+            self._clients.locally(request, answer_without_kernel(request.message))
 
     def _pass_on(self, request: Request) -> None:
         message = request.message

@@ -87,6 +87,8 @@ class LiveSession:
         self._revivals = 0
         self._closing = False
         self.live = False
+        #: whether this process has looked if it comes back at once, or with the first cell
+        self.decided = asyncio.Event()
         self.prompt_offset = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self.subshells: set[str] = set()
@@ -313,6 +315,8 @@ class LiveSession:
         except RepriseError as error:
             # The next cell tries again and tells the person; here nobody listens yet.
             log.warning("%s", error)
+        finally:
+            self.decided.set()
 
     @property
     def resuming(self) -> bool:
