@@ -10,7 +10,7 @@ import stat
 import tempfile
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from reprise.errors import LogCorrupt, RepriseError, UnavailableError
 
@@ -38,28 +38,35 @@ class BlobFiles:
 
     def write(self, name: str, data: bytes) -> None:
         """Make the file durable under its name; one that is there with other bytes is replaced."""
-        path = self.path(name)
         try:
-            if self._is_whole(name, len(data)):
-                return
-            created = _make_private(path.parent)
-            descriptor, temporary = tempfile.mkstemp(prefix=".", dir=path.parent)
-            try:
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
-                Path(temporary).replace(path)
-            except BaseException:
-                Path(temporary).unlink(missing_ok=True)
-                raise
-            for folder in (path.parent, *created):
-                _fsync_folder(folder)
+            if not self._is_whole(name, len(data)):
+                self.fill(name, lambda file: file.write(data))
         except OSError as error:
             raise UnavailableError(
-                f"A blob of {len(data)} bytes could not be written to {path}: {error.strerror}."
-                " Nothing refers to it yet; free space there or set REPRISE_HOME, then try again."
+                f"A blob of {len(data)} bytes could not be written to {self.path(name)}:"
+                f" {error.strerror}. Nothing refers to it yet; free space there or set"
+                " REPRISE_HOME, then try again."
             ) from error
+
+    def fill(self, name: str, write: Callable[[BinaryIO], object]) -> None:
+        """Make a file durable under its name, with what `write` puts into it.
+
+        Raises OSError and whatever `write` raises; then the name is as it was.
+        """
+        path = self.path(name)
+        created = _make_private(path.parent)
+        descriptor, temporary = tempfile.mkstemp(prefix=".", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        for folder in (path.parent, *created):
+            _fsync_folder(folder)
 
     def read(self, name: str, size: int) -> bytes | None:
         """The file's bytes, unchecked; None when it is not there or its size is another."""
@@ -166,7 +173,8 @@ class OwnedBlobs:
     def __init__(self, ask: Ask, owner: str, home: Path) -> None:
         self._ask = ask
         self._owner = owner
-        self._files = BlobFiles(home, owner)
+        #: where the large ones lie
+        self.files = BlobFiles(home, owner)
 
     async def put(self, data: bytes) -> str:
         return (await self.put_many([data]))[0]
@@ -182,7 +190,7 @@ class OwnedBlobs:
             large = len(data) > IN_POSTGRES_BYTES
             if large:
                 # Also when the row is there: the file may hold other bytes than it should.
-                await asyncio.to_thread(self._files.write, name, data)
+                await asyncio.to_thread(self.files.write, name, data)
             if name not in absent:
                 continue
             batch.append((name, len(data), None if large else data))
@@ -196,7 +204,7 @@ class OwnedBlobs:
             # A collection may have taken a file that was left without a row, right before the row
             # came. From now on it leaves this one alone, since the row is there and fresh.
             if len(unique[name]) > IN_POSTGRES_BYTES:
-                await asyncio.to_thread(self._files.write, name, unique[name])
+                await asyncio.to_thread(self.files.write, name, unique[name])
         return names
 
     async def _insert(self, batch: Sequence[tuple[str, int, bytes | None]]) -> None:
@@ -223,14 +231,14 @@ class OwnedBlobs:
         size, data = rows[0]
         if data is None:
             try:
-                data = await asyncio.to_thread(self._files.read, sha256, size)
+                data = await asyncio.to_thread(self.files.read, sha256, size)
             except OSError as error:
                 raise UnavailableError(
-                    f"Blob {sha256} at {self._files.path(sha256)} cannot be read: {error.strerror}."
+                    f"Blob {sha256} at {self.files.path(sha256)} cannot be read: {error.strerror}."
                 ) from error
             if data is None:
                 raise LogCorrupt(
-                    f"Blob {sha256} ({size} bytes) has no whole file at {self._files.path(sha256)}."
+                    f"Blob {sha256} ({size} bytes) has no whole file at {self.files.path(sha256)}."
                     " If the log is used from several machines, they must share that folder."
                 )
         if hashlib.sha256(data).hexdigest() != sha256:
@@ -254,7 +262,7 @@ class OwnedBlobs:
         stored = {bytes(row[0]).hex() for row in rows}
         in_files = [(bytes(name).hex(), size) for name, size, in_file in rows if in_file]
         if in_files:
-            stored -= await asyncio.to_thread(self._files.lost, in_files)
+            stored -= await asyncio.to_thread(self.files.lost, in_files)
         return set(sha256s) - stored
 
 

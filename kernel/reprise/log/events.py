@@ -231,7 +231,7 @@ async def blob_in_pieces(blobs: OwnedBlobs, name: str) -> tuple[int, Iterator[by
     size, data = rows[0]
     if data is not None:
         return size, iter((bytes(data),))
-    return size, _file_pieces(blobs._files.path(name))
+    return size, _file_pieces(blobs.files.path(name))
 
 
 def _file_pieces(path: Path) -> Iterator[bytes]:

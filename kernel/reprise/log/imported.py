@@ -11,17 +11,15 @@ import contextlib
 import hashlib
 import os
 import platform
-import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import psycopg
 
 from reprise.errors import LogCorrupt, UnavailableError, UsageError
 from reprise.failpoints import failpoint
-from reprise.log.blobs import IN_POSTGRES_BYTES, OwnedBlobs, _fsync_folder, _make_private
+from reprise.log.blobs import IN_POSTGRES_BYTES, OwnedBlobs
 from reprise.log.connect import Connection, explained
 from reprise.log.model import Json, NewOutcome, NewStep, canonical
 from reprise.log.packing import pack
@@ -243,29 +241,21 @@ def _write_file(blobs: OwnedBlobs, name: str, size: int, pieces: Iterable[bytes]
     A file without a row is as good as none, and a collection takes it; so it is left where it is
     when the import fails later: another writer may have found it there meanwhile.
     """
-    path = blobs._files.path(name)
-    total, written = hashlib.sha256(), 0
+
+    def write(file: BinaryIO) -> None:
+        total, written = hashlib.sha256(), 0
+        for piece in pieces:
+            total.update(piece)
+            written += len(piece)
+            file.write(piece)
+        if written != size or total.hexdigest() != name:
+            raise LogCorrupt(f"The bytes of blob {name} are others than its name says.")
+
     try:
-        created = _make_private(path.parent)
-        descriptor, temporary = tempfile.mkstemp(prefix=".", dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                for piece in pieces:
-                    total.update(piece)
-                    written += len(piece)
-                    file.write(piece)
-                file.flush()
-                os.fsync(file.fileno())
-            if written != size or total.hexdigest() != name:
-                raise LogCorrupt(f"The bytes of blob {name} are others than its name says.")
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-        for folder in (path.parent, *created):
-            _fsync_folder(folder)
+        blobs.files.fill(name, write)
     except OSError as error:
         raise UnavailableError(
-            f"A blob of {size:,} bytes could not be written to {path}: {error.strerror}. Nothing"
-            " was imported; free space there or set REPRISE_HOME, then try again."
+            f"A blob of {size:,} bytes could not be written to {blobs.files.path(name)}:"
+            f" {error.strerror}. Nothing was imported; free space there or set REPRISE_HOME, then"
+            " try again."
         ) from error
