@@ -5,20 +5,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import getpass
-import io
 import uuid
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
+from reprise.client import Patience, Refused, aconnect
 from reprise.commands.opened import add_session, find_session, opened_log
 from reprise.commands.terminal import Terminal
 from reprise.commands.told import counts, tell_states, tell_step
-from reprise.commands.workspaces import RunningWorkspace, fresh_sandbox, running_kernel
+from reprise.commands.workspaces import fresh_sandbox, running_kernel
 from reprise.errors import RepriseError, UnavailableError, UsageError
 from reprise.jupyter.kernelspec import language_kernel
-from reprise.jupyter.visitor import KernelWorkspace
 from reprise.log.postgres import Log, now_us
 from reprise.log.store import LogReader, SessionInfo, StateRecord
 from reprise.replay.known import Known, of_record
@@ -32,6 +31,9 @@ from reprise.workspace.manifest import Entry
 from reprise.workspace.replaced import replacing
 
 __all__ = ["counts", "verified"]
+
+#: Seconds that a running kernel has to say what stands in it; a cell may keep it busy.
+ANSWER_S = 60.0
 
 EXAMPLES = """\
   reprise verify 3f2a
@@ -126,7 +128,7 @@ async def verified(
     async def password(prompt: str) -> str | None:
         return await asyncio.to_thread(getpass.getpass, f"{prompt} (never stored) ")
 
-    with ExitStack() as stack:
+    async with AsyncExitStack() as stack:
         backend, spec = stack.enter_context(fresh_sandbox(info, folder))
         # Without isolation a sandbox works in a copy of the folder, and each needs its own.
         again = spec
@@ -154,27 +156,29 @@ async def verified(
     return replace(report, unsaid=(unasked, *report.unsaid)) if unasked else report
 
 
-async def _live(reader: LogReader, info: SessionInfo, stack: ExitStack) -> tuple[Known | None, str]:
+async def _live(
+    reader: LogReader, info: SessionInfo, stack: AsyncExitStack
+) -> tuple[Known | None, str]:
     """The state of the session's running kernel, or why it cannot be had."""
     connection = running_kernel(info)
     if connection is None:
         return None, ""
-    kernel = stack.enter_context(KernelWorkspace(connection))
+    patience = Patience(start=ANSWER_S, answer=ANSWER_S)
     try:
-        told, _ = await asyncio.to_thread(kernel.ask, op="state")
-        record = StateRecord(int(told["seq"]), now_us(), told["files"], told["variables"])
+        kernel = await stack.enter_async_context(
+            await aconnect(connection_file=connection, start=False, patience=patience)
+        )
+        told = await kernel.state()
+        record = StateRecord(told.seq, now_us(), told.files, told.variables)
         known = await of_record(reader, record, "running kernel")
-    except (UnavailableError, KeyError, TypeError, ValueError) as error:
+    except (UnavailableError, Refused, TypeError, ValueError) as error:
         return None, f"The running kernel did not tell its state ({error}); it is not compared."
-    workspace = RunningWorkspace(kernel)
 
     async def read(entry: Entry) -> bytes | None:
-        sink = io.BytesIO()
         try:
-            await workspace.fetch(entry.path, sink, READ_BYTES)
+            return await kernel.workspace.read(entry.path, limit=READ_BYTES)
         except RepriseError:
             return None
-        return sink.getvalue()
 
     return replace(known, read=read), ""
 

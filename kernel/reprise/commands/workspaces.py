@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import BinaryIO
 
 from reprise.client import aconnect
 from reprise.client.beside import PastWorkspace, fresh_sandbox, past_workspace
@@ -15,53 +13,18 @@ from reprise.client.comparison import Workspace
 from reprise.client.holder import held_elsewhere, running_kernel
 from reprise.client.kernel import AsyncKernel
 from reprise.commands.terminal import Terminal
-from reprise.errors import UnavailableError, UsageError
-from reprise.jupyter.visitor import KernelWorkspace
+from reprise.errors import UsageError
 from reprise.log.postgres import Log
 from reprise.replay.executor import Played
 from reprise.sandbox.backends import backend
-from reprise.workspace.manifest import Entry, Manifest
 
 __all__ = [
-    "RunningWorkspace",
     "fresh_sandbox",
     "kernel_or_past",
     "opened_workspace",
     "past",
     "running_kernel",
 ]
-
-
-class RunningWorkspace:
-    """The workspace of a kernel that runs on this machine, asked over its control channel."""
-
-    origin = "of the running kernel"
-
-    def __init__(self, kernel: KernelWorkspace) -> None:
-        self._kernel = kernel
-
-    async def manifest(self, *, hashes: bool) -> Manifest:
-        reply, _ = await asyncio.to_thread(self._kernel.ask, op="list", hashes=hashes)
-        return Manifest.of([Entry.from_json(value) for value in reply["entries"]])
-
-    async def fetch(self, path: str, sink: BinaryIO, limit: int) -> int:
-        done, size = 0, None
-        while size is None or done < size:
-            reply, data = await asyncio.to_thread(
-                self._kernel.ask, op="read", path=path, offset=done
-            )
-            if reply.get("type") != "file":
-                raise UsageError(f"{path!r} in the workspace is a {reply.get('type')}, not a file.")
-            # A file that grows meanwhile has no end; the size at the beginning counts.
-            size = int(reply["size"]) if size is None else size
-            if size > limit:
-                raise UsageError(f"{path!r} holds {size:,} bytes, more than {limit:,}.")
-            piece = b"".join(data)[: size - done]
-            if not piece and done < size:
-                raise UnavailableError(f"{path!r} became shorter while it was read.")
-            sink.write(piece)
-            done += len(piece)
-        return done
 
 
 @contextlib.asynccontextmanager
