@@ -1,8 +1,7 @@
 """`reprise verify` finds what differs in outputs, files and variables, and says where it may come from."""
 
 import json
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from reprise.client.specs import kernel_specs
 from reprise.demo.kernel import DemoKernel
 from tests.fixtures.commands import Reprise
 
@@ -206,20 +204,6 @@ def test_a_page_is_written_whole_and_nothing_runs_on_it(
     refused = reprise("verify", session, "--html", str(tmp_path / "no folder" / "report.html"))
     assert refused.returncode == 2
     assert "no folder" in refused.stderr
-
-
-@pytest.fixture
-def session() -> str:
-    return str(uuid.uuid4())
-
-
-@pytest.fixture
-def kernel(reprise: Reprise, session: str, tmp_path: Path) -> Iterator[DemoKernel]:
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    env = {**reprise.environ, "REPRISE_SESSION": session}
-    with kernel_specs() as specs, DemoKernel("reprise", specs, folder, env) as running:
-        yield running
 
 
 def test_the_running_kernel_is_compared_and_not_disturbed(

@@ -89,15 +89,7 @@ def summary(state: StateReport) -> str:
 
 
 def _amounts(found: Compared[FileDifference] | Compared[NameDifference]) -> str:
-    if found.why:
-        return f"not compared ({found.why})"
-    amounts = (
-        (found.same, "same"),
-        (found.count(volatile=True), "volatile"),
-        (found.count(volatile=False), "different"),
-        (len(found.unknown), "not comparable"),
-    )
-    return ", ".join(f"{count} {word}" for count, word in amounts if count) or "none"
+    return f"not compared ({found.why})" if found.why else found.amounts
 
 
 def _list(

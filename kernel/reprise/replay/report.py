@@ -146,6 +146,17 @@ class Compared(Generic[Item]):
     def count(self, *, volatile: bool) -> int:
         return sum(each.volatile is volatile for each in self.different)
 
+    @property
+    def amounts(self) -> str:
+        """How many came out how, in words."""
+        counts = (
+            (self.same, "same"),
+            (self.count(volatile=True), "volatile"),
+            (self.count(volatile=False), "different"),
+            (len(self.unknown), "not comparable"),
+        )
+        return ", ".join(f"{count} {word}" for count, word in counts if count) or "none"
+
     def to_json(self) -> dict[str, Json]:
         return {
             "same": self.same,

@@ -66,15 +66,7 @@ def _state(state: StateReport, *, is_open: bool) -> Html:
 
 def amounts(found: Compared[FileDifference] | Compared[NameDifference]) -> str:
     """How many came out how, or why none was compared."""
-    if found.why:
-        return f"not compared: {short(found.why)}"
-    counts = (
-        (found.same, "same"),
-        (found.count(volatile=True), "volatile"),
-        (found.count(volatile=False), "different"),
-        (len(found.unknown), "not comparable"),
-    )
-    return ", ".join(f"{count} {word}" for count, word in counts if count) or "none"
+    return f"not compared: {short(found.why)}" if found.why else found.amounts
 
 
 def _part(
