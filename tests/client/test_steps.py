@@ -269,7 +269,7 @@ async def test_input_is_asked_of_the_caller(kernel: AsyncKernel) -> None:
 
 
 async def test_interrupts_and_times_end_a_step(kernel: AsyncKernel) -> None:
-    running = kernel.stream("import time\nprint('on', flush=True)\nx = 1\ntime.sleep(600)")
+    running = kernel.stream("import time\nx = 1\nprint('on', flush=True)\ntime.sleep(600)")
     async for output in running:
         assert output.text == "on\n"
         break

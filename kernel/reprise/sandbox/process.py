@@ -40,6 +40,9 @@ _BASE = (
     "XDG_RUNTIME_DIR",
 )
 
+#: Of a process's flags in /proc/PID/stat (include/linux/sched.h): it is on its way out.
+_PF_EXITING = 0x4
+
 #: Seconds after which processes that a SIGKILL does not end (disk sleep) are left behind.
 _PATIENCE = 10.0
 
@@ -98,7 +101,10 @@ class ProcessContainer:
     async def _end_marked(self) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _PATIENCE
-        while (pids := marked(self._mark)) and loop.time() < deadline:
+        while loop.time() < deadline:
+            pids = marked(self._mark)
+            if not pids and not dying():
+                return
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
@@ -126,6 +132,25 @@ def marked(mark: str) -> list[int]:
             continue
         with contextlib.suppress(OSError):
             if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+    return found
+
+
+def dying() -> list[int]:
+    """Processes of this user that have begun to exit and are no zombies yet.
+
+    Such a process has let go of its memory, its environment too, so its mark can't be read any
+    more (do_exit in the kernel), and those of a sandbox can't be told from others: all are awaited.
+    """
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError, ValueError):
+            if entry.stat().st_uid != os.geteuid() and os.geteuid() != 0:
+                continue
+            state, *rest = (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+            if state not in "ZX" and int(rest[5]) & _PF_EXITING:
                 found.append(int(entry.name))
     return found
 
