@@ -51,7 +51,7 @@ def checked_spec(data: bytes, digest: str) -> dict[str, Json]:
 
 
 def _fits(spec: dict[str, Json]) -> bool:
-    texts = all(isinstance(spec.get(name, ""), str) for name in ("base", "egress"))
+    texts = isinstance(spec.get("base", ""), str) and isinstance(spec.get("egress", ""), str | dict)
     objects = all(
         isinstance(spec.get(name, {}), dict)
         for name in ("kernel", "interpreter", "limits", "variables")

@@ -21,7 +21,7 @@ from pathlib import Path
 from reprise.errors import SandboxDied, SandboxError
 from reprise.sandbox import cgroup, view
 from reprise.sandbox.child import Child
-from reprise.sandbox.contract import MOUNT_PLACES, DeathCause, SandboxSpec, Tree
+from reprise.sandbox.contract import MOUNT_PLACES, DeathCause, Said, SandboxSpec, Tree, silent
 from reprise.sandbox.entering import Entering, SandboxGone, may_enter
 from reprise.sandbox.process import cause_of, guest_argv
 from reprise.sandbox.trees import Mounted, check_tree
@@ -238,7 +238,7 @@ class BubblewrapBackend:
             "open_files": "by RLIMIT_NOFILE",
         }
 
-    async def start(self, spec: SandboxSpec) -> BubblewrapContainer:
+    async def start(self, spec: SandboxSpec, said: Said = silent) -> BubblewrapContainer:  # noqa: ARG002
         program = find_bwrap()
         python = view.guest_interpreter(spec.kernel)
         seen = view.arguments(spec, _STAGE if self._as_root else None, python)

@@ -26,7 +26,9 @@ from reprise.sandbox.contract import (
     Backend,
     Container,
     DeathCause,
+    Said,
     SandboxSpec,
+    silent,
 )
 from reprise.sandbox.frames import (
     MAX_BODY,
@@ -129,9 +131,15 @@ class Guest:
         self._closing: asyncio.Task[None] | None = None
 
     @classmethod
-    async def start(cls, backend: Backend, spec: SandboxSpec, listener: GuestListener) -> Guest:
+    async def start(
+        cls,
+        backend: Backend,
+        spec: SandboxSpec,
+        listener: GuestListener,
+        said: Said = silent,
+    ) -> Guest:
         """Launch a sandbox; returns before its language kernel is ready. Raises SandboxError."""
-        container = await launch(backend, spec)
+        container = await launch(backend, spec, said)
         return cls.of(container, spec, listener)
 
     @classmethod
@@ -494,9 +502,9 @@ class Guest:
         self._timer = self._loop.call_at(self._tick_due, self._tick)
 
 
-async def launch(backend: Backend, spec: SandboxSpec) -> Container:
+async def launch(backend: Backend, spec: SandboxSpec, said: Said = silent) -> Container:
     """Start a container and tell its guest what to run. Raises SandboxError."""
-    container = await backend.start(spec)
+    container = await backend.start(spec, said)
     settings = json.dumps(settings_for(spec, container.workspace, backend.isolated)).encode()
     hello = encode(Channel.HELLO, [str(PROTOCOL).encode(), settings])
     container.stream.setblocking(False)

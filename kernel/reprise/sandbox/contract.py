@@ -16,6 +16,18 @@ Channels on the stream (`frames.Channel`), each with its parts:
     EVENT                   JSON {"event", …} (guest → host)
     COMMAND                 id of the `run` call (4 bytes), b"o" or b"e", data: what a command wrote
                             to stdout or stderr (guest → host), before the call's ANSWER
+    TUNNEL                  one connection of a program inside to a host outside: id (4 bytes, given
+                            by the guest, never used twice), a verb (1 byte), data
+                            b"o" open, guest → host: JSON {"host", "port", "via": "connect" | "http"
+                                 | "socks"}
+                            b"a" accepted, host → guest: b""
+                            b"r" refused, host → guest: JSON {"status", "text"}: an HTTP status and
+                                 a sentence for the person; ends the tunnel
+                            b"d" data, either way, at most 64 KiB
+                            b"w" window, either way: u32 bytes the peer may send beyond what it has
+                                 sent (each tunnel begins with TUNNEL_WINDOW for both)
+                            b"e" the sender sends no more data, either way
+                            b"x" the tunnel is over at once, either way
 
 Calls, arguments → answer:
 
@@ -128,6 +140,22 @@ class LanguageKernel:
     resource_dir: str = ""
 
 
+#: Bytes that each end of a tunnel may send before the other has given it more.
+TUNNEL_WINDOW = 1 << 18
+
+
+@dataclass(frozen=True)
+class GuestNetwork:
+    """What the guest needs to offer a proxy on the sandbox's loopback.
+
+    authority: the certificate (PEM) of an authority that this sandbox alone trusts, "" for none:
+      the proxy opens TLS then.  index: the variables that lead pip and uv to the package index.
+    """
+
+    authority: str = ""
+    index: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class SandboxSpec:
     """Everything a backend needs to start one sandbox.
@@ -136,6 +164,11 @@ class SandboxSpec:
       backends ignore it and give a fresh empty tree at `/workspace`.
     cwd: the notebook's cwd relative to the workspace ("" for its root).
     variables: the only host variables that go in.
+    image: the sandbox's root file system: "NAME@sha256:…" in a registry, "oci:/PATH@sha256:…" in an
+      OCI layout; None for the host's own prefixes (kernel.prefixes). The kernel's argv is a path
+      inside it then, and kernel.prefixes is empty.
+    network: None where nothing may go out; then the guest offers no proxy.
+    reuse: "never": every step gets an interpreter of its own, on Dagger a container of its own.
     """
 
     kernel: LanguageKernel
@@ -144,6 +177,9 @@ class SandboxSpec:
     variables: Mapping[str, str] = field(default_factory=dict)
     workspace: Path | None = None
     cwd: str = ""
+    image: str | None = None
+    network: GuestNetwork | None = None
+    reuse: Literal["session", "never"] = "session"
 
 
 @dataclass(frozen=True)
@@ -236,6 +272,14 @@ class Container(Protocol):
         """End every process of it, now. Idempotent; returns when they are gone."""
 
 
+#: Hears, in a sentence, what a start that takes long is doing (an image is pulled).
+Said = Callable[[str], None]
+
+
+def silent(_text: str) -> None:
+    """A `Said` that nobody hears."""
+
+
 class Backend(Protocol):
     """Starts sandboxes of one kind.
 
@@ -250,5 +294,5 @@ class Backend(Protocol):
     def check(self) -> list[str]:
         """What prevents this backend from working here, each with its mend; empty when it works."""
 
-    async def start(self, spec: SandboxSpec) -> Container:
+    async def start(self, spec: SandboxSpec, said: Said = silent) -> Container:
         """Start one. Raises SandboxError when it cannot; leaves nothing behind then."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from reprise.log.model import Json, canonical, sha256_hex
 from reprise.quantities import amount, seconds
-from reprise.sandbox.contract import LanguageKernel, Limits, Mount, SandboxSpec
+from reprise.sandbox.contract import GuestNetwork, LanguageKernel, Limits, Mount, SandboxSpec
 from reprise.sandbox.mounts import current
 from reprise.sandbox.named import (
     NamedEnvironment,
@@ -70,7 +70,8 @@ class SpecMount:
 class EnvironmentSpec:
     """Everything that one environment is; two with equal `to_json` are the same environment.
 
-    interpreter: see `packages.Prefix`.  egress: "none", the only policy so far.
+    interpreter: see `packages.Prefix`.  egress: "none", or the rules (`network.NetworkRules`).
+    built: the digest of what `env create` built.  image, reuse, output: see NamedEnvironment.
     """
 
     base: str
@@ -80,12 +81,16 @@ class EnvironmentSpec:
     interpreter: Mapping[str, str]
     packages: tuple[Package, ...]
     limits: Limits
-    egress: str
+    egress: Json
     variables: Mapping[str, str]
     mounts: tuple[SpecMount, ...]
+    built: str | None = None
+    image: str | None = None
+    reuse: str = "session"
+    output: str = "static"
 
     def to_json(self) -> dict[str, Json]:
-        return {
+        said: dict[str, Json] = {
             "base": self.base,
             "kernel": {"name": self.kernel, "language": self.language, "argv": list(self.argv)},
             "interpreter": dict(self.interpreter),
@@ -95,6 +100,16 @@ class EnvironmentSpec:
             "variables": dict(self.variables),
             "mounts": [asdict(mount) for mount in self.mounts],
         }
+        # What is as it always was is left out, so that the digests of before stay what they are.
+        for name, usual in (
+            ("built", None),
+            ("image", None),
+            ("reuse", "session"),
+            ("output", "static"),
+        ):
+            if (value := getattr(self, name)) != usual:
+                said[name] = value
+        return said
 
     @cached_property
     def digest(self) -> str:
@@ -118,11 +133,15 @@ def environment_spec(
         interpreter=prefix.interpreter,
         packages=prefix.packages,
         limits=named.sandbox_limits(),
-        egress="none",
+        egress=named.network.to_json() if named.network.open else "none",
         variables=recorded_variables(named, environ),
         mounts=tuple(
             SpecMount(str(mount.source), mount.target, current(mount)) for mount in named.mounts
         ),
+        built=named.packages,
+        image=named.image,
+        reuse=named.reuse,
+        output=named.output,
     )
 
 
@@ -156,6 +175,9 @@ def sandbox_spec(
         ),
         variables={**terminal, **recorded_variables(named, environ)},
         workspace=folder,
+        image=named.image,
+        network=GuestNetwork() if named.network.open else None,
+        reuse=named.reuse,
     )
 
 

@@ -41,6 +41,7 @@ class Channel(IntEnum):
     PING = 11  # host → guest: opaque, at most 16 bytes
     PONG = 12  # guest → host: the same bytes
     COMMAND = 13  # guest → host: what a running command writes
+    TUNNEL = 14  # connections of programs inside, see `sandbox.contract`
 
 
 class Frame(NamedTuple):
@@ -83,6 +84,7 @@ MAX_BODY: Mapping[Channel, int] = {
     Channel.PING: 64,
     Channel.PONG: 64,
     Channel.COMMAND: _MIB,
+    Channel.TUNNEL: 128 << 10,
 }
 
 #: Credit a sender starts with on each accounted channel, in either direction.
@@ -96,6 +98,8 @@ WINDOWS: Mapping[Channel, int] = {
     Channel.EVENT: _MIB,
     # Its own, so that a command that floods waits in its pipe and holds up no cell's output.
     Channel.COMMAND: _MIB,
+    # Each tunnel has a window of its own; this one is given back as fast as frames are read.
+    Channel.TUNNEL: 4 * _MIB,
 }
 
 _CHANNELS: Mapping[int, Channel] = {int(channel): channel for channel in Channel}

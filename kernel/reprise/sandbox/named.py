@@ -1,8 +1,9 @@
 """Named environments: REPRISE_HOME/environments/NAME.json, what a user may set of a sandbox.
 
 The file holds {limits: {NAME: number}, mounts: [{source, target, manifest}], variables: {NAME:
-value}}, each part optional. `default` need not exist. Sizes in bytes, times in seconds, 0 for no
-limit.
+value}, network: {…} (`sandbox.network`), packages: digest of what `reprise env create` built,
+image: "NAME@sha256:…", reuse: "session" | "never", output: "static" | "live"}, each part
+optional. `default` need not exist. Sizes in bytes, times in seconds, 0 for no limit.
 """
 
 from __future__ import annotations
@@ -13,16 +14,24 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from reprise.errors import UsageError
 from reprise.quantities import amount, parse_seconds, parse_size
 from reprise.sandbox.contract import Limits
 from reprise.sandbox.documents import write_json
 from reprise.sandbox.mounts import DataMount, check_source, check_target, record
+from reprise.sandbox.network import NetworkRules, parse_rules
 from reprise.settings import DEFAULT_ENVIRONMENT, ENVIRONMENT, MEMORY_SHARE, home
 
 MAX_FILE = 1 << 20
+_FIELDS = frozenset(
+    {"limits", "mounts", "variables", "network", "packages", "image", "reuse", "output"}
+)
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_IMAGE = re.compile(
+    r"(?:oci:/[^\0\n@]{1,1000}|[a-z0-9][A-Za-z0-9._:/-]{0,254})@sha256:[0-9a-f]{64}"
+)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 #: Variables are recorded in the log in the clear, so these are refused by their names.
@@ -52,23 +61,43 @@ LIMIT_NAMES: tuple[str, ...] = tuple(each.name for each in fields(Limits))
 
 @dataclass(frozen=True)
 class NamedEnvironment:
-    """What a user has set under one name; what is not set has its default."""
+    """What a user has set under one name; what is not set has its default.
+
+    packages, image: at most one of them; None for the host's own prefix.
+    output: "live" allows scripts in what is shown whatever ran before (`jupyter.static`).
+    """
 
     name: str = DEFAULT_ENVIRONMENT
     limits: Mapping[str, float] = field(default_factory=dict)
     mounts: tuple[DataMount, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
+    network: NetworkRules = field(default_factory=NetworkRules)
+    packages: str | None = None
+    image: str | None = None
+    reuse: Literal["session", "never"] = "session"
+    output: Literal["static", "live"] = "static"
 
     def sandbox_limits(self) -> Limits:
         """All limits. Memory is three quarters of what this machine or control group has."""
         return replace(Limits(memory=default_memory()), **self.limits)  # type: ignore[arg-type]
 
     def to_json(self) -> dict[str, Any]:
-        return {
+        said: dict[str, Any] = {
             "limits": dict(self.limits),
             "mounts": [mount.to_json() for mount in self.mounts],
             "variables": dict(self.variables),
         }
+        if network := self.network.to_json():
+            said["network"] = network
+        for name, usual in (
+            ("packages", None),
+            ("image", None),
+            ("reuse", "session"),
+            ("output", "static"),
+        ):
+            if (value := getattr(self, name)) != usual:
+                said[name] = value
+        return said
 
 
 def file_of(name: str) -> Path:
@@ -111,10 +140,10 @@ def _parse(name: str, path: Path, data: bytes) -> NamedEnvironment:
         raise UsageError(f"{path} is not JSON: {error}. Mend or remove it.") from error
     if not isinstance(value, dict):
         raise UsageError(f"{path} holds no object. Mend or remove it.")
-    unknown = set(value) - {"limits", "mounts", "variables"}
+    unknown = set(value) - _FIELDS
     if unknown:
         raise UsageError(
-            f"{path}: unknown field {min(unknown)!r}; there are limits, mounts, variables."
+            f"{path}: unknown field {min(unknown)!r}; there are {', '.join(sorted(_FIELDS))}."
         )
     limits = _object(path, value, "limits")
     variables = _object(path, value, "variables")
@@ -126,7 +155,36 @@ def _parse(name: str, path: Path, data: bytes) -> NamedEnvironment:
         {k: _field(path, f"limits.{k}", check_limit, k, v) for k, v in limits.items()},
         tuple(_field(path, f"mounts[{i}]", _mount_of, each, None) for i, each in enumerate(mounts)),
         {k: _field(path, f"variables.{k}", check_variable, k, v) for k, v in variables.items()},
+        _field(path, "network", lambda _, v: parse_rules(v), None, value.get("network", {})),
+        **_field(path, "built", _built, None, value),
     )
+
+
+def _built(_: None, value: Mapping[str, Any]) -> dict[str, Any]:
+    """What it stands on, and how it is used."""
+    packages, image = value.get("packages"), value.get("image")
+    if packages is not None and not (isinstance(packages, str) and _DIGEST.fullmatch(packages)):
+        raise UsageError("packages is no sha256 of a built environment.")
+    if image is not None:
+        check_image(image)
+    if packages is not None and image is not None:
+        raise UsageError("packages and image exclude each other: an image brings its own.")
+    reuse, output = value.get("reuse", "session"), value.get("output", "static")
+    if reuse not in ("session", "never"):
+        raise UsageError('reuse is "session" or "never".')
+    if output not in ("static", "live"):
+        raise UsageError('output is "static" or "live".')
+    return {"packages": packages, "image": image, "reuse": reuse, "output": output}
+
+
+def check_image(image: Any) -> str:
+    """An image named by its digest. Raises UsageError."""
+    if not isinstance(image, str) or not _IMAGE.fullmatch(image):
+        raise UsageError(
+            f"{image!r} names no image by its digest. Give NAME@sha256:… of a registry, or "
+            "oci:/PATH@sha256:… of an OCI layout."
+        )
+    return image
 
 
 def _object(path: Path, value: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pathlib import Path
 import reprise
 from reprise.errors import SandboxDied, SandboxError
 from reprise.sandbox.child import Child
-from reprise.sandbox.contract import DeathCause, SandboxSpec, Tree
+from reprise.sandbox.contract import DeathCause, Said, SandboxSpec, Tree, silent
 from reprise.sandbox.kept_trees import keep
 from reprise.sandbox.tree_use import TreeUse
 from reprise.sandbox.trees import Mounted, check_tree
@@ -186,7 +186,7 @@ class ProcessBackend:
             "open_files": "by RLIMIT_NOFILE",
         }
 
-    async def start(self, spec: SandboxSpec) -> ProcessContainer:
+    async def start(self, spec: SandboxSpec, said: Said = silent) -> ProcessContainer:  # noqa: ARG002
         workspace = spec.workspace or Path.cwd()
         if not workspace.is_dir():
             raise SandboxError(
