@@ -15,7 +15,6 @@ import uuid
 from pathlib import Path
 
 from reprise import settings
-from reprise.errors import SandboxError
 from reprise.jupyter.attach import (
     Attachment,
     attachment,
@@ -36,9 +35,7 @@ from reprise.log.model import Json
 from reprise.log.postgres import Log, now_us
 from reprise.log.store import Notice, SessionLog
 from reprise.replay.engine import LiveSession
-from reprise.replay.link import KernelLink
 from reprise.replay.surroundings import SessionPlan
-from reprise.sandbox.connection import Guest
 from reprise.sandbox.environment import environment_spec
 from reprise.workspace.folder import HostFolder
 
@@ -107,10 +104,11 @@ class KernelProcess:
             self._holder(),
             self._opened,
             self._sandbox_started,
-            self._first_link(),
+            begun.container,
         )
         session.launch()
         router.serve(session)
+        begun.words.to(router.starting)
         if note:
             router.notice(Notice(None, now_us(), "not-isolated", chosen.isolation, {}))
         self._listen_to_signals(router)
@@ -127,16 +125,6 @@ class KernelProcess:
             sockets.close()
             sockets.remove_files()
             remove_sidecar(self._info.path)
-
-    def _first_link(self) -> KernelLink | None:
-        """The link to the sandbox that was started before this module was imported."""
-        container = self._beginning.container
-        if isinstance(container, SandboxError):
-            log.error("%s", container)
-            return None
-        link = KernelLink()
-        link.attach(Guest.of(container, self._beginning.spec, link))
-        return link
 
     @property
     def _takes_folder(self) -> bool:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reprise import settings
-from reprise.errors import RepriseError, SandboxError, UsageError
+from reprise.errors import RepriseError, UsageError
 from reprise.jupyter.arguments import split_arguments
 from reprise.jupyter.kernelspec import NATIVE, language_kernel
 from reprise.sandbox.backends import backend
@@ -27,6 +27,9 @@ from reprise.sandbox.named import NamedEnvironment, load
 #: Meant for the router alone, where the language kernel otherwise gets the whole environment.
 _ROUTERS_OWN = ("JPY_PARENT_PID", "JPY_INTERRUPT_EVENT")
 
+
+#: Seconds in which a process is started; what is not done by then is done beside the rest.
+QUICK_S = 0.1
 
 USAGE = "Usage: python -m reprise.jupyter -f CONNECTION_FILE [--kernel NAME]; Jupyter starts it."
 
@@ -40,12 +43,30 @@ class Options:
     arguments: tuple[str, ...]
 
 
+class Words:
+    """What the start of the first sandbox says, kept until there is somebody to hear it."""
+
+    def __init__(self) -> None:
+        self._kept: list[str] = []
+        self._hear: Callable[[str], None] = self._kept.append
+
+    def __call__(self, text: str) -> None:
+        self._hear(text)
+
+    def to(self, hear: Callable[[str], None]) -> None:
+        """From now on `hear` hears it; first of all the latest that was said so far."""
+        self._hear = hear
+        for text in self._kept[-1:]:
+            hear(text)
+
+
 @dataclass(frozen=True)
 class Beginning:
     """What a kernel process knows before its router exists.
 
-    container: the first sandbox, already starting, or why it could not be started (the first
-      cell tries again and tells).
+    container: the first sandbox, already starting; when it could not be started, the first cell
+      tries again and tells.
+    words: what that start says.
     left_out: arguments that the language kernel does not get.
     """
 
@@ -55,7 +76,8 @@ class Beginning:
     environment: NamedEnvironment
     language: LanguageKernel
     spec: SandboxSpec
-    container: Container | SandboxError
+    container: asyncio.Task[Container]
+    words: Words
     left_out: tuple[str, ...] = ()
 
 
@@ -106,16 +128,15 @@ async def _run(options: Options, environ: Mapping[str, str]) -> None:
     spec = sandbox_spec(environment, language, Path.cwd(), environ)
     if not chosen.isolated:
         spec = replace(spec, variables=_own_variables(environ))
-    container: Container | SandboxError
-    try:
-        container = await launch(chosen, spec)
-    except SandboxError as error:
-        container = error
+    words = Words()
+    container = asyncio.get_running_loop().create_task(launch(chosen, spec, words))
+    # Where a sandbox takes longer (an image is pulled), the kernel answers its clients meanwhile.
+    await asyncio.wait([container], timeout=QUICK_S)
     # Deliberately late (see the module's docstring): nothing needs the router before now.
     from reprise.jupyter.app import KernelProcess  # noqa: PLC0415
 
     beginning = Beginning(
-        options, environ, chosen, environment, language, spec, container, left_out
+        options, environ, chosen, environment, language, spec, container, words, left_out
     )
     await KernelProcess(beginning).run(parent)
 

@@ -93,6 +93,7 @@ class Router:
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting = WaitingCell(self._clients.show)
+        self._starting = False
         self._asking = Asking(self._clients, lambda: self.session, self._running, self._waiting)
         self._shutting_down = False
         self._quiet = asyncio.Event()
@@ -489,6 +490,18 @@ class Router:
         self._clients.show(make("reprise_progress", content), b"progress")
         self._passing.replays(progress is not None)
         self._waiting.progress(progress)
+
+    def starting(self, text: str | None) -> None:
+        """What the start of a sandbox does that takes long; None when it is there."""
+        if text is None and not self._starting:
+            return
+        self._starting = text is not None
+        content: dict[str, Json] = {"done": 0, "total": 0, "over": text is None}
+        if text is not None:
+            content["text"] = text
+            log.info("%s", text)
+        self._clients.show(make("reprise_progress", content), b"progress")
+        self._waiting.says(text)
 
     async def _attach(self, request: Request) -> None:
         """Go on with another session; the page and its clients stay (docs/messages.md)."""

@@ -1,4 +1,4 @@
-"""A cell that waits for a resume, and what it shows meanwhile."""
+"""A cell that waits for a sandbox or a resume, and what it shows meanwhile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reprise.log.model import Json
 from reprise.replay.message import Message, make
 from reprise.replay.surroundings import Progress
 
-#: A resume that takes longer shows itself in the waiting cell, seconds.
+#: A wait that takes longer shows itself in the waiting cell, seconds.
 QUIET_S = 3.0
 
 
@@ -29,6 +29,8 @@ class WaitingCell:
         self._request: Request | None = None
         self._since = 0.0
         self._display: str | None = None
+        #: what is going on, whether a cell waits or not
+        self._text: str | None = None
         self._arrived = asyncio.Event()
 
     @contextlib.contextmanager
@@ -39,9 +41,11 @@ class WaitingCell:
             return
         self._request, self._since, self._display = request, time.monotonic(), None
         self._arrived.set()
+        timer = asyncio.get_running_loop().call_later(QUIET_S, self._tell)
         try:
             yield
         finally:
+            timer.cancel()
             if self._display is not None:
                 self._say("clear_output", {"wait": False})
             self._request = None
@@ -54,19 +58,28 @@ class WaitingCell:
         return self._request
 
     def progress(self, progress: Progress | None) -> None:
-        if progress is None or self._request is None:
+        text = None
+        if progress is not None:
+            text = (
+                f"Bringing the session back: step {progress.done} of {progress.total} "
+                f"(about {progress.estimate_s:.0f} s in all; interrupt to stop)"
+            )
+        self.says(text)
+
+    def says(self, text: str | None) -> None:
+        """What is going on now; None when it is over."""
+        self._text = text
+        if self._request is not None and time.monotonic() - self._since >= QUIET_S:
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._text is None:
             return
-        if time.monotonic() - self._since < QUIET_S:
-            return
-        text = (
-            f"Bringing the session back: step {progress.done} of {progress.total} "
-            f"(about {progress.estimate_s:.0f} s in all; interrupt to stop)"
-        )
         first = self._display is None
         if self._display is None:
             self._display = f"reprise-{uuid.uuid4().hex}"
         content = {
-            "data": {"text/plain": text},
+            "data": {"text/plain": self._text},
             "metadata": {},
             "transient": {"display_id": self._display},
         }

@@ -19,6 +19,7 @@ from reprise.errors import (
     RepriseError,
     ResumeCancelled,
     SandboxDied,
+    SandboxError,
     UnavailableError,
 )
 from reprise.failpoints import failpoint
@@ -37,8 +38,8 @@ from reprise.replay.link import KernelLink
 from reprise.replay.resume import Resume
 from reprise.replay.surroundings import Router, SessionPlan
 from reprise.replay.upkeep import Upkeep
-from reprise.sandbox.connection import Guest
-from reprise.sandbox.contract import DeathCause
+from reprise.sandbox.connection import Guest, launch
+from reprise.sandbox.contract import Container, DeathCause
 from reprise.sandbox.environment import EnvironmentSpec, difference
 
 log = logging.getLogger("reprise")
@@ -61,7 +62,7 @@ class LiveSession:
         holder: Mapping[str, Json],
         on_open: Callable[[SessionLog], Awaitable[None]],
         on_sandbox: Callable[[int], None],
-        link: KernelLink | None = None,
+        first: asyncio.Task[Container] | None = None,
     ) -> None:
         self._router = router
         self._start = start
@@ -77,7 +78,7 @@ class LiveSession:
         self.upkeep = Upkeep(self, start)
         self._link: KernelLink | None = None
         #: a sandbox that was started before there was a session
-        self._first = link
+        self._first = first
         self._launch: asyncio.Task[None] | None = None
         self._resume: asyncio.Task[None] | None = None
         self._order = asyncio.Lock()
@@ -113,14 +114,23 @@ class LiveSession:
         return self._launch
 
     async def _launch_sandbox(self) -> None:
-        link, self._first = self._first, None
-        if link is None or link.cause is not None:
-            link = KernelLink()
-            link.attach(await Guest.start(self._start.backend, self._start.spec, link))
+        link = KernelLink()
+        started, self._first = self._first, None
+        try:
+            container = await (started or self._start_container())
+        except SandboxError as error:
+            log.error("%s", error)
+            raise
+        finally:
+            self._router.starting(None)
+        link.attach(Guest.of(container, self._start.spec, link))
         # The link is the session's only once the guest is there: nobody can send to it before.
         link.listen(stray=self._router.stray, passed=self._router.passed, gone=self._sandbox_gone)
         self._link = link
         self._on_sandbox(link.guest.container.pid)
+
+    async def _start_container(self) -> Container:
+        return await launch(self._start.backend, self._start.spec, self._router.starting)
 
     async def kernel_info(self) -> Mapping[str, Json]:
         """The language kernel's kernel_info, as soon as it answers. Never waits for a resume."""
