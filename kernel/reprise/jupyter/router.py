@@ -313,6 +313,7 @@ class Router:
             with self._waiting.of(request):
                 await session.ready()
         if main:
+            await session.fresh()
             await session.upkeep.sync_folder()
 
     def _live_step(self, request: Request, kind: StepKind, main: bool) -> LiveStep:

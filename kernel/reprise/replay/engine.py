@@ -34,12 +34,14 @@ from reprise.log.model import (
 from reprise.log.postgres import Log, now_us
 from reprise.log.store import Notice, SessionLog
 from reprise.replay.durable import DurableLog
+from reprise.replay.executor import USING, advance_prompt, restart_interpreter
 from reprise.replay.link import KernelLink
+from reprise.replay.restarts import next_prompt
 from reprise.replay.resume import Resume
 from reprise.replay.surroundings import Router, SessionPlan
 from reprise.replay.upkeep import Upkeep
-from reprise.sandbox.connection import Guest, launch
-from reprise.sandbox.contract import Container, DeathCause
+from reprise.sandbox.connection import Guest, greet, launch
+from reprise.sandbox.contract import Container, DeathCause, Renewable
 from reprise.sandbox.environment import EnvironmentSpec, difference
 
 log = logging.getLogger("reprise")
@@ -91,6 +93,10 @@ class LiveSession:
         #: whether this process has looked if it comes back at once, or with the first cell
         self.decided = asyncio.Event()
         self.prompt_offset = 0
+        self._next_prompt = 1
+        #: whether a step has run in the interpreter that is there
+        self._used = False
+        self._renewing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self.subshells: set[str] = set()
         self._deleted: set[str] = set()
@@ -114,7 +120,6 @@ class LiveSession:
         return self._launch
 
     async def _launch_sandbox(self) -> None:
-        link = KernelLink()
         started, self._first = self._first, None
         try:
             container = await (started or self._start_container())
@@ -123,6 +128,10 @@ class LiveSession:
             raise
         finally:
             self._router.starting(None)
+        self._stand_in(container)
+
+    def _stand_in(self, container: Container) -> None:
+        link = KernelLink()
         link.attach(Guest.of(container, self._start.spec, link))
         # The link is the session's only once the guest is there: nobody can send to it before.
         link.listen(stray=self._router.stray, passed=self._router.passed, gone=self._sandbox_gone)
@@ -307,6 +316,46 @@ class LiveSession:
                     ) from None
                 raise
 
+    async def fresh(self) -> None:
+        """Stand in an interpreter that no step has used, where the environment wants that.
+
+        Files stay, processes end. Where this fails the session resumes. Raises SandboxDied.
+        """
+        if self._start.spec.reuse != "never":
+            return
+        async with self._renewing:
+            if not self._used or not self.live:
+                return
+            self._used = False
+            await self._renew(self.link)
+            if self._next_prompt > 1:
+                self.prompt_offset = await advance_prompt(self.link, self._next_prompt)
+
+    async def _renew(self, link: KernelLink) -> None:
+        container = link.guest.container
+        if not isinstance(container, Renewable):
+            await restart_interpreter(link)
+            return
+        self.live = False  # so that the end of the old container is no death
+        failpoint("renewing")
+        await link.guest.goodbye()
+        try:
+            renewed = await container.renew(self._router.starting)
+        finally:
+            self._router.starting(None)
+        await greet(renewed, self._start.backend, self._start.spec)
+        self._stand_in(renewed)
+        await self.link.guest.ready()
+        self.live = True
+
+    async def _fresh_ahead(self) -> None:
+        """What the next step would wait for, done while nobody waits (never raises)."""
+        try:
+            if not self._running:
+                await self.fresh()
+        except RepriseError as error:
+            log.warning("%s", error)
+
     def resume(self) -> asyncio.Task[None]:
         if self._resume is None or self._resume.done():
             self._resume = asyncio.get_running_loop().create_task(self._bring_back())
@@ -358,7 +407,8 @@ class LiveSession:
                 raise
             finally:
                 self._router.progress(None)
-            self.live = True
+            self.live, self._used = True, True
+            self._next_prompt = next_prompt(steps)
             await self._way.done(chosen, opened.next_seq - 1, time.monotonic() - started)
             return
 
@@ -405,6 +455,7 @@ class LiveSession:
             failpoint("accepted")
             self.last_seq = step.seq
             self._running.add(step.seq)
+            self._used = self._used or new.kind in USING
             self._revivals = 0
             if send is not None:
                 send(step)
@@ -438,6 +489,10 @@ class LiveSession:
         self._running.discard(step.seq)
         outcome = await self._durable.conclude(step.seq, new, entries or [], blobs or [])
         failpoint("outcome-recorded")
+        if new.execution_count is not None:
+            self._next_prompt = new.execution_count + 1
+        if self._start.spec.reuse == "never":
+            self._background(self._fresh_ahead())
         return outcome
 
     def rolled_back(self, link: KernelLink) -> None:

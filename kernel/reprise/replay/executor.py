@@ -32,6 +32,9 @@ from reprise.workspace.transfer import clear_workspace, put_tree
 #: the files are wherever that folder is, not in the log.
 IN_PLACE = "in-place"
 
+#: The kinds of steps that leave something of theirs in an interpreter, or beside it.
+USING = frozenset({"cell", "command"})
+
 #: The identity under which a replay speaks to the language kernel.
 REPLAY_CLIENT = b"reprise-replay"
 
@@ -104,6 +107,7 @@ class Player:
 
     isolated: whether the sandbox has a workspace of its own. Where it has none the workspace is
       the notebook's own folder: nothing is ever put there, removed or emptied by a replay.
+    fresh: every cell and command gets an interpreter that none has used before (`reuse: never`).
     patience: seconds a step may take, given its recorded duration in seconds; None waits for ever.
     """
 
@@ -114,6 +118,7 @@ class Player:
         limits: Limits,
         *,
         isolated: bool,
+        fresh: bool = False,
         ask_password: AskPassword | None = None,
         patience: Callable[[float], float] | None = None,
     ) -> None:
@@ -121,6 +126,8 @@ class Player:
         self._reader = reader
         self._limits = limits
         self._isolated = isolated
+        self._fresh = fresh
+        self._used = False
         self._ask_password = ask_password
         self._patience = patience
         self._beside: list[_Playing] = []
@@ -192,6 +199,11 @@ class Player:
         for playing in [p for p in self._beside if _ended_before(p.record, first)]:
             self._beside.remove(playing)
             yield await self._end(playing)
+        if self._fresh and first.step.kind in USING and not _is_beside(first):
+            for playing in self._beside:
+                yield await self._end(playing)
+            self._beside.clear()
+            await self._renew(first)
         if first.step.kind not in ("cell", "comm"):
             call = asyncio.get_running_loop().create_task(self._play_call(first))
             try:
@@ -216,6 +228,15 @@ class Player:
             await settle(self._link, [p.run for p in self._beside if p.record.step.kind == "comm"])
         for record in after:
             self._beside.append(await self._begin(record))
+
+    async def _renew(self, record: StepRecord) -> None:
+        """An unused interpreter for this step, its prompt number as it was."""
+        if self._used:
+            await restart_interpreter(self._link)
+        self._used = True
+        prompt = None if record.outcome is None else record.outcome.new.execution_count
+        if prompt is not None and prompt > 1:
+            await advance_prompt(self._link, prompt)
 
     async def _begin(self, record: StepRecord) -> _Playing:
         blobs = [await self._reader.blobs.get(sha) for sha in record.step.new.blobs]

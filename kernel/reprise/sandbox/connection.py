@@ -85,6 +85,16 @@ class GuestListener(Protocol):
         """Once: the language kernel died, the stream closed, the guest broke the protocol."""
 
 
+class TunnelListener(Protocol):
+    """Hears what a guest sends on TUNNEL (`reprise.egress`). Called in the loop, in order."""
+
+    def frame(self, parts: list[bytes]) -> None:
+        """A frame as it came. Must not block; raises FrameError for one against the rules."""
+
+    def over(self) -> None:
+        """Once: the sandbox has ended."""
+
+
 @dataclass
 class _Call:
     """An unanswered call. read: what the answer means; raises FrameError for what is none."""
@@ -99,11 +109,13 @@ class Guest:
 
     kernel_info: content of the language kernel's kernel_info_reply once it is ready.
     ended: done with the cause when the sandbox is over; never cancelled, never an exception.
+    tunnels: who carries connections of programs inside; None refuses them all.
     """
 
     def __init__(self, container: Container, spec: SandboxSpec, listener: GuestListener) -> None:
         self.container = container
         self.kernel_info: Mapping[str, Any] | None = None
+        self.tunnels: TunnelListener | None = None
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[DeathCause] = self._loop.create_future()
         self._listener = listener
@@ -168,6 +180,18 @@ class Guest:
         except FrameError as error:
             raise TooLarge(f"The message was not sent to the language kernel: {error}.") from error
         self._send_frame(channel, data)
+
+    def send_tunnel(self, tunnel: bytes, verb: bytes, data: bytes = b"") -> None:
+        """Send a TUNNEL frame; after the end nothing.
+
+        Raises FrameError when the guest lets more wait than the windows of its tunnels explain.
+        """
+        if self.ended.done():
+            return
+        try:
+            self._send_frame(Channel.TUNNEL, encode(Channel.TUNNEL, [tunnel, verb, data]))
+        except SandboxError as error:
+            raise FrameError("tunnels are opened, and their answers not taken") from error
 
     def _send_frame(self, channel: Channel, data: bytes) -> None:
         if self._queued + len(data) > MAX_QUEUED:
@@ -343,6 +367,8 @@ class Guest:
                 self._receive_event(frame.parts)
             elif channel is Channel.COMMAND:
                 self._receive_output(frame.parts)
+            elif channel is Channel.TUNNEL:
+                self._receive_tunnel(frame.parts)
             else:
                 raise FrameError(f"a {channel.name} frame, which only the host sends")
             credit.consume(frame.size)
@@ -398,6 +424,15 @@ class Guest:
         if call is None or call.listening is None:
             raise FrameError("output of no running command")
         call.listening.output(parts[1:])
+
+    def _receive_tunnel(self, parts: list[bytes]) -> None:
+        if self.tunnels is not None:
+            self.tunnels.frame(parts)
+        elif len(parts) != 3 or len(parts[0]) != 4:
+            raise FrameError("a malformed TUNNEL frame")
+        elif parts[1] == b"o":
+            said = {"status": 403, "text": "this sandbox has no network"}
+            self.send_tunnel(parts[0], b"r", json.dumps(said).encode())
 
     def _receive_event(self, parts: list[bytes]) -> None:
         body = _json_object(parts[0]) if len(parts) == 1 else {}
@@ -456,6 +491,8 @@ class Guest:
         self._calls.clear()
         if self._closing is None:
             self._closing = self._loop.create_task(self.container.kill())
+        if self.tunnels is not None:
+            self.tunnels.over()
         self._listener.died(cause)
 
     def _close(self) -> None:
@@ -505,6 +542,12 @@ class Guest:
 async def launch(backend: Backend, spec: SandboxSpec, said: Said = silent) -> Container:
     """Start a container and tell its guest what to run. Raises SandboxError."""
     container = await backend.start(spec, said)
+    await greet(container, backend, spec)
+    return container
+
+
+async def greet(container: Container, backend: Backend, spec: SandboxSpec) -> None:
+    """Tell the guest of a started container what to run. Raises SandboxError."""
     settings = json.dumps(settings_for(spec, container.workspace, backend.isolated)).encode()
     hello = encode(Channel.HELLO, [str(PROTOCOL).encode(), settings])
     container.stream.setblocking(False)
@@ -520,7 +563,6 @@ async def launch(backend: Backend, spec: SandboxSpec, said: Said = silent) -> Co
             f"The sandbox's settings are {len(hello):,} bytes, more than its stream takes at once. "
             "Shorten the environment's variables."
         )
-    return container
 
 
 def settings_for(spec: SandboxSpec, workspace: str, isolated: bool) -> dict[str, Any]:

@@ -17,7 +17,7 @@ Channels on the stream (`frames.Channel`), each with its parts:
     COMMAND                 id of the `run` call (4 bytes), b"o" or b"e", data: what a command wrote
                             to stdout or stderr (guest → host), before the call's ANSWER
     TUNNEL                  one connection of a program inside to a host outside: id (4 bytes, given
-                            by the guest, never used twice), a verb (1 byte), data
+                            by the guest, counted up from 1), a verb (1 byte), data
                             b"o" open, guest → host: JSON {"host", "port", "via": "connect" | "http"
                                  | "socks"}
                             b"a" accepted, host → guest: b""
@@ -27,7 +27,10 @@ Channels on the stream (`frames.Channel`), each with its parts:
                             b"w" window, either way: u32 bytes the peer may send beyond what it has
                                  sent (each tunnel begins with TUNNEL_WINDOW for both)
                             b"e" the sender sends no more data, either way
-                            b"x" the tunnel is over at once, either way
+                            b"x" the tunnel is over at once, either way; b"r" and b"x" are answered
+                                 by b"x", after which nothing comes under that id
+                            The guest sends nothing but b"x" before it has heard b"a", and ends with
+                            b"x" a tunnel in which both ways have ended.
 
 Calls, arguments → answer:
 
@@ -90,7 +93,7 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True)
@@ -278,6 +281,17 @@ Said = Callable[[str], None]
 
 def silent(_text: str) -> None:
     """A `Said` that nobody hears."""
+
+
+@runtime_checkable
+class Renewable(Protocol):
+    """A container whose files can go on in a fresh one (Dagger's layers), for `reuse: never`."""
+
+    async def renew(self, said: Said = silent) -> Container:
+        """Start a fresh container on the files of this one, whose guest has said goodbye.
+
+        Raises SandboxError; then the files are gone, and the session is replayed.
+        """
 
 
 class Backend(Protocol):
