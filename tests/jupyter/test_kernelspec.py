@@ -17,7 +17,7 @@ from jupyter_client.manager import KernelManager
 from reprise.errors import UnavailableError, UsageError
 from reprise.jupyter import kernelspec
 from reprise.jupyter.kernelspec import language_kernel
-from reprise.jupyter.prefixes import installation_prefixes, own_prefixes
+from reprise.sandbox.prefixes import installation_prefixes, own_prefixes
 
 
 @pytest.fixture

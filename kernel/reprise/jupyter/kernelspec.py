@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 from reprise.errors import UnavailableError, UsageError
-from reprise.jupyter.prefixes import installation_prefixes, own_prefixes
 from reprise.log.model import Json
 from reprise.sandbox.contract import LanguageKernel
+from reprise.sandbox.prefixes import installation_prefixes, own_prefixes
 
 #: Our kernelspec. Jupyter's name for "the Python that Jupyter runs on": what it runs inside.
 NAME: Final = "reprise"
