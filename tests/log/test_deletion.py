@@ -16,12 +16,13 @@ import pytest
 from reprise.errors import LeaseHeld, SessionNeeded, SessionNotFound, UnavailableError
 from reprise.log.model import USER
 from reprise.log.postgres import Log
-from reprise.log.store import Notice, StateRecord
+from reprise.log.store import NetworkRow, Notice, StateRecord
 from tests.fixtures.postgres import TestServer
 from tests.log.words import cell, ok, text
 
 OWN_TABLES = [
     *("steps", "outcomes", "outputs", "heads", "notices", "bindings", "artifacts", "states"),
+    "network",
 ]
 
 
@@ -35,6 +36,9 @@ async def filled(log: Log, session: uuid.UUID | None = None) -> uuid.UUID:
     await writer.bind(f"notebook:{session}:/n/a.ipynb")
     await writer.note(Notice(0, 1, "code", "text", {}))
     await writer.record_state(StateRecord(0, 1, None, {}))
+    await writer.append_network(
+        [NetworkRow(0, 1, "example.org", 443, None, "connect", "refused", "no", 0, 0, 1)]
+    )
     taken = await writer.blobs.put(b"taken")
     await log.add_artifact(session, 0, "out.csv", taken, 5, 0o644, USER)
     await writer.close()

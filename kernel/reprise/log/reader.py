@@ -11,9 +11,24 @@ from typing import Any
 from reprise.errors import LogCorrupt, SessionNotFound
 from reprise.log.blobs import Ask, OwnedBlobs
 from reprise.log.lineage import Line, along, columns, segments
-from reprise.log.model import Json, Outcome, OutputEntry, Step, parse_outcome, parse_step
+from reprise.log.model import (
+    Json,
+    Outcome,
+    OutputEntry,
+    Step,
+    canonical,
+    parse_outcome,
+    parse_step,
+)
 from reprise.log.packing import unpack
-from reprise.log.store import Notice, SessionInfo, StateRecord, StepRecord, StepSummary
+from reprise.log.store import (
+    NetworkRow,
+    Notice,
+    SessionInfo,
+    StateRecord,
+    StepRecord,
+    StepSummary,
+)
 
 #: A page of steps, or of outputs, holds at most so many rows and bytes (one row may be larger).
 PAGE_ROWS = 500
@@ -266,6 +281,31 @@ class Reader:
             found.append(Notice(seq, at, code, text, detail))
         return found
 
+    async def network(self, start: int = 0, stop: int | None = None) -> AsyncIterator[NetworkRow]:
+        # What came before the first step stands behind none.
+        first = -1 if start <= 0 else start
+        for part in await self.line():
+            after = -1
+            while True:
+                rows = await self._ask(
+                    "SELECT number, id, seq, at, verdict, replay, bytes_up, bytes_down, body::text"
+                    " FROM reprise.network WHERE session = %s AND number > %s AND event < %s"
+                    " AND place >= %s AND place < %s ORDER BY number LIMIT %s",
+                    [
+                        part.session,
+                        after,
+                        part.end_event,
+                        first,
+                        part.end_seq if stop is None else min(stop, part.end_seq),
+                        PAGE_ROWS,
+                    ],
+                )
+                for row in rows:
+                    yield _network_row(row)
+                    after = row[0]
+                if len(rows) < PAGE_ROWS:
+                    break
+
     async def environment(self, digest: str) -> Mapping[str, Json]:
         rows = await self._ask(
             "SELECT spec::text FROM reprise.environments WHERE owner = %s AND digest = %s",
@@ -282,6 +322,34 @@ def is_key(key: str) -> bool:
     if not 0 < len(key) <= MAX_KEY or "\0" in key:
         return False
     return not any("\ud800" <= character <= "\udfff" for character in key)
+
+
+def network_body(row: NetworkRow) -> str:
+    """What of a network row is no column of its own."""
+    return canonical(
+        [row.host, row.port, row.address, row.via, row.reason, row.duration_us, dict(row.detail)]
+    ).decode("ascii")
+
+
+def _network_row(found: Sequence[Any]) -> NetworkRow:
+    _, identity, seq, at, verdict, replay, up, down, body = found
+    host, port, address, via, reason, duration_us, detail = json.loads(body)
+    return NetworkRow(
+        seq=seq,
+        at=at,
+        host=host,
+        port=port,
+        address=address,
+        via=via,
+        verdict=verdict,
+        reason=reason,
+        bytes_up=up,
+        bytes_down=down,
+        duration_us=duration_us,
+        replay=replay,
+        detail=detail,
+        id=identity,
+    )
 
 
 def _event_of(outcome: Sequence[Any]) -> tuple[Any, ...]:

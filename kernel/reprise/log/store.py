@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
 
 from reprise.log.model import (
     Actor,
@@ -110,6 +110,42 @@ class StateRecord:
     variables: Mapping[str, Json] | None
 
 
+Verdict = Literal["allowed", "refused", "failed", "served"]
+
+
+@dataclass(frozen=True)
+class NetworkRow:
+    """What one step asked of one host: a connection, or a request where the proxy reads requests.
+
+    seq: the step that ran, None between steps.  at: microseconds since the epoch, UTC.
+    host, port: as asked for, the host normalised.  address: the one that was dialled, None where
+      none was.  via: how the program asked the proxy.
+    verdict: "allowed", "refused" (by the rules), "failed" (the host could not be reached),
+      "served" (from the record, without the network).
+    reason: a sentence for "refused" and "failed", and for an "allowed" one that was cut.
+    bytes_up: from the sandbox, bytes_down: to it.
+    replay: a replay of the step asked, not its first run.
+    detail: of a request its method, URL without secrets, status; `{"continued": true}` for a
+      connection that an earlier step opened.
+    id: so that a row whose answer was lost is stored once.
+    """
+
+    seq: int | None
+    at: int
+    host: str
+    port: int
+    address: str | None
+    via: Literal["connect", "http", "socks"]
+    verdict: Verdict
+    reason: str
+    bytes_up: int
+    bytes_down: int
+    duration_us: int
+    replay: bool = False
+    detail: Mapping[str, Json] = field(default_factory=dict)
+    id: uuid.UUID = field(default_factory=uuid.uuid4)
+
+
 class Blobs(Protocol):
     """Content-addressed bytes of one owner; small ones in Postgres, larger ones in files."""
 
@@ -149,6 +185,12 @@ class LogReader(Protocol):
     async def states(self) -> list[StateRecord]:
         """What was recorded of the live state, the earliest step first."""
 
+    def network(self, start: int = 0, stop: int | None = None) -> AsyncIterator[NetworkRow]:
+        """What steps start ≤ seq < stop asked of the network, in the order it was recorded.
+
+        What was asked between steps counts to the step before. In pages: memory stays bounded.
+        """
+
     async def environment(self, digest: str) -> Mapping[str, Json]:
         """The recorded spec of an environment."""
 
@@ -187,6 +229,9 @@ class SessionLog(LogReader, Protocol):
     async def note(self, notice: Notice) -> None: ...
 
     async def record_state(self, state: StateRecord) -> None: ...
+
+    async def append_network(self, rows: Sequence[NetworkRow]) -> None:
+        """Commit what was asked of the network; a row that is stored already is not again."""
 
     async def record_environment(self, digest: str, spec: Mapping[str, Json]) -> None: ...
 

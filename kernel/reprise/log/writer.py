@@ -39,8 +39,8 @@ from reprise.log.model import (
     extend,
 )
 from reprise.log.packing import pack
-from reprise.log.reader import MAX_KEY, Reader, is_key, parse_entries
-from reprise.log.store import Notice, StateRecord
+from reprise.log.reader import MAX_KEY, Reader, is_key, network_body, parse_entries
+from reprise.log.store import NetworkRow, Notice, StateRecord
 from reprise.log.unanswered import Unanswered, Write
 
 #: The largest step (a cell with its metadata) and the largest single output that are recorded.
@@ -240,6 +240,34 @@ class Writer(Reader):
                     state.at,
                     None if state.files is None else bytes.fromhex(state.files),
                     None if state.variables is None else canonical(dict(state.variables)).decode(),
+                ],
+            )
+
+    async def append_network(self, rows: Sequence[NetworkRow]) -> None:
+        if not rows:
+            return
+        async with self._writing():
+            # One statement for all: a page that loads a hundred pictures is one round trip.
+            await self._execute(
+                "INSERT INTO reprise.network (id, session, owner, epoch, seq, event, place, at,"
+                " verdict, replay, bytes_up, bytes_down, body)"
+                " SELECT r.id, %s, %s, %s, r.seq, 0, 0, r.at, r.verdict, r.replay, r.bytes_up,"
+                " r.bytes_down, r.body::json FROM unnest(%s::uuid[], %s::bigint[], %s::bigint[],"
+                " %s::text[], %s::boolean[], %s::bigint[], %s::bigint[], %s::text[])"
+                " WITH ORDINALITY AS r(id, seq, at, verdict, replay, bytes_up, bytes_down, body,"
+                " place) ORDER BY r.place ON CONFLICT (id) DO NOTHING",
+                [
+                    self.session,
+                    self.owner,
+                    self.epoch,
+                    [row.id for row in rows],
+                    [row.seq for row in rows],
+                    [row.at for row in rows],
+                    [row.verdict for row in rows],
+                    [row.replay for row in rows],
+                    [row.bytes_up for row in rows],
+                    [row.bytes_down for row in rows],
+                    [network_body(row) for row in rows],
                 ],
             )
 
