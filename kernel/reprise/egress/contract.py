@@ -143,7 +143,7 @@ class Interceptor(Protocol):
         client: ByteStream,
         destination: Destination,
         now: Callable[[], Moment],
-        dial: Dial | None,
+        dial: Dial,
         report: Callable[[Report], None],
     ) -> None:
         """Serve an accepted tunnel to its end; what is left open is cut when this returns.
@@ -151,7 +151,9 @@ class Interceptor(Protocol):
         client: the sandbox's end. `via` "http": the client speaks plain HTTP with absolute-form
           requests, the first of which is for the destination; the others too, or they are refused.
         now: the moment, asked anew for each request of a connection that is kept alive.
-        dial: None in a replay of an environment that records: the network is not touched.
+        dial: may be called late and often: a connection that a replayed step opened may be used by
+          a step that runs for the first time. An interceptor that records never calls it for a
+          replayed step.
         report: one for each request; of a tunnel without any the egress makes a row itself.
 
         Raises StreamGone when an end is gone, Refused or NotReached with a sentence for the row.
