@@ -1,0 +1,1 @@
+"""Named environments made from requirements: resolved, locked, built, checked and collected."""
