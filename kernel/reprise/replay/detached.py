@@ -52,7 +52,6 @@ class DetachedSandbox:
             self._reader,
             self._spec.limits,
             isolated=self._backend.isolated,
-            fresh=self._spec.reuse == "never",
             ask_password=ask_password,
             patience=patience,
         )

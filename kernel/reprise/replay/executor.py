@@ -107,7 +107,6 @@ class Player:
 
     isolated: whether the sandbox has a workspace of its own. Where it has none the workspace is
       the notebook's own folder: nothing is ever put there, removed or emptied by a replay.
-    fresh: every cell and command gets an interpreter that none has used before (`reuse: never`).
     patience: seconds a step may take, given its recorded duration in seconds; None waits for ever.
     """
 
@@ -118,7 +117,6 @@ class Player:
         limits: Limits,
         *,
         isolated: bool,
-        fresh: bool = False,
         ask_password: AskPassword | None = None,
         patience: Callable[[float], float] | None = None,
     ) -> None:
@@ -126,8 +124,9 @@ class Player:
         self._reader = reader
         self._limits = limits
         self._isolated = isolated
-        self._fresh = fresh
         self._used = False
+        #: whether steps of an environment, by its digest, each had an interpreter of their own
+        self._fresh: dict[str, bool] = {}
         self._ask_password = ask_password
         self._patience = patience
         self._beside: list[_Playing] = []
@@ -199,7 +198,7 @@ class Player:
         for playing in [p for p in self._beside if _ended_before(p.record, first)]:
             self._beside.remove(playing)
             yield await self._end(playing)
-        if self._fresh and first.step.kind in USING and not _is_beside(first):
+        if await self._had_its_own(first):
             for playing in self._beside:
                 yield await self._end(playing)
             self._beside.clear()
@@ -229,11 +228,20 @@ class Player:
         for record in after:
             self._beside.append(await self._begin(record))
 
+    async def _had_its_own(self, record: StepRecord) -> bool:
+        """Whether the step was given an interpreter that none had used (`reuse: never`)."""
+        if record.step.kind not in USING or _is_beside(record):
+            return False
+        digest = record.step.new.environment
+        if digest not in self._fresh:
+            spec = await self._reader.environment(digest)
+            self._fresh[digest] = spec.get("reuse") == "never"
+        self._used, used = True, self._used
+        return self._fresh[digest] and used
+
     async def _renew(self, record: StepRecord) -> None:
         """An unused interpreter for this step, its prompt number as it was."""
-        if self._used:
-            await restart_interpreter(self._link)
-        self._used = True
+        await restart_interpreter(self._link)
         prompt = None if record.outcome is None else record.outcome.new.execution_count
         if prompt is not None and prompt > 1:
             await advance_prompt(self._link, prompt)

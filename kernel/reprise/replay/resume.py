@@ -56,7 +56,6 @@ class Resume:
             opened,
             self._start.spec.limits,
             isolated=self._start.backend.isolated,
-            fresh=self._start.spec.reuse == "never",
             ask_password=self._router.ask_password,
         )
         done, total = 0, len(chosen.run)
