@@ -18,7 +18,7 @@ from reprise.errors import ProtocolViolation, SandboxDied, SandboxError, TooLarg
 from reprise.sandbox import connection
 from reprise.sandbox.commands import Command, CommandEnd, StreamEnd
 from reprise.sandbox.connection import Guest
-from reprise.sandbox.contract import DeathCause, Limits, SandboxSpec
+from reprise.sandbox.contract import DeathCause, Limits, Said, SandboxSpec, silent
 from reprise.sandbox.frames import WINDOWS, Channel, Decoder, encode, encode_grant
 from tests.fixtures.sandbox import PATIENCE, ipykernel
 
@@ -60,7 +60,7 @@ class HostileBackend:
     def check(self) -> list[str]:
         return []
 
-    async def start(self, spec: SandboxSpec) -> HostileContainer:
+    async def start(self, spec: SandboxSpec, said: Said = silent) -> HostileContainer:
         return self.container
 
 

@@ -1,7 +1,10 @@
-"""Starts the guest: `python -I -S …/reprise/guest/__main__.py FD`, FD being its end of the stream.
+"""Starts the guest by path, because reprise need not be installed in the interpreter that runs it.
 
-Run by path because reprise need not be installed in the interpreter that runs it: what it
-imports lies beside it.
+    python -I -S …/reprise/guest/__main__.py FD             its end of the stream, inherited
+    python -I -S …/reprise/guest/__main__.py --dial PATH    a socket to dial, with REPRISE_TOKEN
+    python -I -S …/reprise/guest/__main__.py --rooted PATH  as root: be its parent (`rooted`)
+
+What it imports lies beside it.
 """
 
 import sys

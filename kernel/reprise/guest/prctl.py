@@ -1,13 +1,20 @@
-"""The prctl(2) calls that Python has no name for."""
+"""The prctl(2) calls, and capset(2), that Python has no name for."""
 
 from __future__ import annotations
 
 import ctypes
+import errno
+import os
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_NAME = 15
+_PR_CAPBSET_DROP = 24
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+
+#: linux/capability.h: sets of 64 capabilities, for which the kernel takes two structs.
+_CAPABILITY_VERSION_3 = 0x20080522
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -37,3 +44,26 @@ def set_name(name: bytes) -> None:
     """What this process is called in lists of processes; at most 15 bytes."""
     if _libc.prctl(_PR_SET_NAME, ctypes.c_char_p(name), 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_NAME)")
+
+
+def set_no_new_privileges() -> None:
+    """No program that this process starts gets more than it has (setuid, file capabilities)."""
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def drop_capabilities(*, bounding: bool) -> None:
+    """Give up every capability that there is: to get any again (bounding, which takes
+    CAP_SETPCAP), or those this process has. Raises OSError."""
+    if not bounding:
+        header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+        if _libc.capset(header, (ctypes.c_uint32 * 6)()) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, f"capset: {os.strerror(number)}")
+        return
+    for capability in range(64):
+        try:
+            _prctl(_PR_CAPBSET_DROP, capability)
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                return  # the kernel has no more
+            raise

@@ -156,6 +156,9 @@ class Service:
             waits.append(20)
         elif self._settings.memory and self._language.pid:
             waits.append(max(0, int((self._next_watch - time.monotonic()) * 1000) + 1))
+        left = self._stream.wait_for_word()
+        if left is not None:
+            waits.append(int(left * 1000) + 1)
         return min((wait for wait in waits if wait is not None), default=None)
 
     def _after(self) -> None:

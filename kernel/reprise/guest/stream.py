@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections import deque
 from collections.abc import Sequence
 
@@ -21,6 +22,10 @@ from reprise.sandbox.frames import (
 
 _CHUNK = 1 << 18
 
+#: Seconds without a word of the host after which it counts as gone where the end of its stream is
+#: not seen. It pings every ten.
+SILENCE = 60.0
+
 
 class StreamClosed(Exception):
     """The host has gone, or said goodbye: the sandbox has no reason to live on."""
@@ -29,14 +34,17 @@ class StreamClosed(Exception):
 class Stream:
     """Frames over a connected socket.
 
+    silence: seconds without a word of the host after which it counts as gone; None: never.
     `send` keeps what cannot go yet: per channel while the host has given no credit, and as
     bytes while the socket is full. `queued` says how much that is, so that the caller can stop
     producing.
     """
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, silence: float | None = None) -> None:
         sock.setblocking(False)
         self._sock = sock
+        self.silence = silence
+        self._heard = time.monotonic()
         self._decoder = Decoder()
         self._send = {channel: SendCredit(window) for channel, window in WINDOWS.items()}
         self._receive = {channel: ReceiveCredit(window) for channel, window in WINDOWS.items()}
@@ -69,6 +77,7 @@ class Stream:
             raise StreamClosed(str(error)) from error
         if not data:
             raise StreamClosed("the host closed the stream")
+        self._heard = time.monotonic()
         found = []
         try:
             for frame in self._decoder.feed(data):
@@ -83,6 +92,27 @@ class Stream:
         except FrameError as error:
             raise StreamClosed(f"the host broke the protocol: {error}") from error
         return found
+
+    def wait_for_word(self) -> float | None:
+        """Seconds until a host that stays silent counts as gone; None: it never does.
+
+        Raises StreamClosed when it does.
+        """
+        if self.silence is None:
+            return None
+        left = self._heard + self.silence - time.monotonic()
+        if left <= 0 and not self._has_word():
+            raise StreamClosed(f"the host said nothing for {self.silence:.0f} s")
+        return max(left, 0.0)
+
+    def _has_word(self) -> bool:
+        """Whether something is there to receive: it came while we were stopped or starved."""
+        try:
+            return bool(self._sock.recv(1, socket.MSG_PEEK))
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            return True  # `receive` says what is the matter
 
     def consume(self, frame: Frame) -> None:
         """Give the frame's credit back: it was dealt with."""

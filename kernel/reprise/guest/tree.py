@@ -14,9 +14,14 @@ def pids() -> list[int]:
 
 
 def others_in_namespace() -> list[int]:
-    """Every process of this PID namespace but init and this one, zombies of init left out."""
-    me = os.getpid()
-    return [pid for pid in pids() if pid not in (1, me) and _state(pid) not in "ZX"]
+    """Every process of this PID namespace but init, the guest and its parent (`rooted`), zombies
+    of init left out."""
+    known = _known()
+    return [pid for pid in pids() if pid not in known and _state(pid) not in "ZX"]
+
+
+def _known() -> set[int]:
+    return {1, os.getpid(), os.getppid()}
 
 
 def descendants(of: int) -> list[int]:
@@ -48,7 +53,7 @@ def strays(isolated: bool, trees: Iterable[int], language: int, since: int) -> l
     kernel's session, and began at `since` or later."""
     me = os.getpid()
     rows = table()
-    ours = set(rows) - {1, me} if isolated else _below({me}, rows)
+    ours = set(rows) - _known() if isolated else _below({me}, rows)
     roots = {pid for pid in (*trees, language) if pid}
     known = roots | _below(roots, rows)
     return sorted(

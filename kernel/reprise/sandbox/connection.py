@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -63,6 +64,10 @@ PING_PATIENCE = 60.0
 
 #: Seconds that a container has to end by itself once its stream is closed.
 END_PATIENCE = 1.0
+
+#: Seconds that a guest which was told goodbye has to take what was sent before, to end what runs,
+#: and its container to end (a Dagger engine keeps its files then).
+GOODBYE_PATIENCE = 30.0
 
 #: Room for what is not payload in the largest iopub message a guest may send, in bytes.
 _SLACK = 1 << 16
@@ -141,6 +146,9 @@ class Guest:
         self._timer = self._loop.call_at(self._tick_due, self._tick)
         self._closed = False
         self._closing: asyncio.Task[None] | None = None
+        self._leaving = False
+        #: Set when nothing waits to be sent.
+        self._sent_all = asyncio.Event()
 
     @classmethod
     async def start(
@@ -238,6 +246,11 @@ class Guest:
             else:
                 self._out[0] = head[sent:]
         self._loop.remove_writer(self._socket)
+        self._look_whether_all_is_sent()
+
+    def _look_whether_all_is_sent(self) -> None:
+        if not self._queued:
+            self._sent_all.set()
 
     async def call(
         self, name: str, arguments: Mapping[str, Any] | None = None, data: Sequence[bytes] = ()
@@ -396,6 +409,7 @@ class Guest:
             self._queued -= len(data)
             credit.spend(len(data))
             self._write(data)
+        self._look_whether_all_is_sent()
 
     def _receive_answer(self, parts: list[bytes]) -> None:
         number = decode_id(parts[0]) if len(parts) >= 2 else -1
@@ -467,11 +481,14 @@ class Guest:
     async def _on_closed(self) -> None:
         """The stream is closed: the container's own end, if there is one, says why."""
         try:
-            async with asyncio.timeout(END_PATIENCE):
+            async with asyncio.timeout(GOODBYE_PATIENCE if self._leaving else END_PATIENCE):
                 found = await self.container.wait()
         except TimeoutError:
             await self.container.kill()
             found = DeathCause("vanished")
+        if self._leaving:
+            self._end(DeathCause("killed"))
+            return
         if found.what not in ("signal", "exit"):
             found = DeathCause("vanished", detail=found.detail or "the guest closed its stream")
         self._end(self._sharpened(found))
@@ -506,6 +523,7 @@ class Guest:
         self._out.clear()
         for waiting in self._waiting.values():
             waiting.clear()
+        self._sent_all.set()
 
     def _death_error(self) -> SandboxDied:
         cause = self.ended.result()
@@ -514,6 +532,24 @@ class Guest:
                 f"The sandbox broke the protocol ({cause.detail}) and was ended.", cause
             )
         return SandboxDied(f"The sandbox has ended ({describe(cause)}).", cause)
+
+    async def goodbye(self) -> None:
+        """Ask the guest to end, behind all that was sent to it; kill it when it does not.
+
+        A container that keeps its files (Dagger's) keeps them only if it ended by itself. Returns
+        when every process of it is gone. Idempotent.
+        """
+        if not self.ended.done() and not self._leaving:
+            self._leaving = True
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GOODBYE_PATIENCE):
+                    self._sent_all.clear()
+                    self._look_whether_all_is_sent()
+                    await self._sent_all.wait()
+                    if not self.ended.done():
+                        self._write(encode(Channel.GOODBYE, []))
+                    await asyncio.shield(self.ended)
+        await self.kill()
 
     async def kill(self) -> None:
         """End the sandbox; returns when every process of it is gone. Idempotent."""

@@ -13,13 +13,13 @@ The place is a memory file system that is mounted read-only for all of the sandb
 there can write to it, because nothing in there has a privilege. This program has them as the owner
 of the sandbox's user namespace: it joins that and the mount namespace, goes on in a copy of the
 latter that only itself is in, and clears the flag there. It does not join the PID namespace, so
-the sandbox cannot see it, let alone trace it. Standard library only, imports nothing of Reprise.
+the sandbox cannot see it, let alone trace it. Standard library only, but for the writing itself
+(`guest.showing`), and loaded before it is inside.
 
 Exit codes: os.EX_UNAVAILABLE, the sandbox has ended; os.EX_CANTCREAT, the memory file system is
 full; os.EX_NOINPUT, stdin ended before the last byte; 1, see stderr. With these nothing is shown.
 """
 
-import contextlib
 import ctypes
 import errno
 import fcntl
@@ -28,6 +28,10 @@ import os
 import select
 import signal
 import sys
+
+sys.path.insert(0, __file__.rsplit("/", 3)[0])
+
+from reprise.guest.showing import FOLDER, Wanted, remove, show
 
 _CLONE_NEWNS = 0x00020000
 _CLONE_NEWUSER = 0x10000000
@@ -41,11 +45,7 @@ _MS_PRIVATE = 0x40000
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_NO_NEW_PRIVS = 38
-_RENAME_NOREPLACE = 1
-_RENAME_EXCHANGE = 2
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 20
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -116,10 +116,10 @@ def _open_place(place: str, incoming: str) -> int:
     # The place alone: what the environment mounts below it stays out of reach.
     _mount(place, place, _MS_BIND)
     _mount("none", place, _MS_REMOUNT | _MS_BIND | _MS_NOSUID | _MS_NODEV)
-    opened = os.open(place, _FOLDER)
+    opened = os.open(place, FOLDER)
     if os.fstat(opened).st_dev == os.stat("/").st_dev:
         raise OSError(errno.EXDEV, f"{place} is no file system of its own")
-    _remove(opened, incoming)
+    remove(opened, incoming)
     os.fchdir(opened)
     os.mkdir(incoming, 0)
     os.chdir(incoming)
@@ -140,92 +140,6 @@ def _read(size: int) -> bytes:
     return b"".join(parts)
 
 
-def _raw(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
-
-
-def _write(top: int, entries: list[tuple[str, str, int, int, str]], seconds: int) -> None:
-    """Write the tree below `top`. All times are one, so that a replay finds what there was."""
-    times = (seconds * 10**9, seconds * 10**9)
-    folders = []
-    for path, kind, mode, size, target in entries:
-        name = _raw(path)
-        if kind == "dir":
-            os.mkdir(name, 0o700, dir_fd=top)
-            folders.append((name, mode))
-        elif kind == "link":
-            os.symlink(_raw(target), name, dir_fd=top)
-            os.utime(name, ns=times, dir_fd=top, follow_symlinks=False)
-        else:
-            file = os.open(name, _NEW_FILE, 0o600, dir_fd=top)
-            left = size
-            while left:
-                data = memoryview(_read(min(left, _CHUNK)))
-                left -= len(data)
-                while data:
-                    data = data[os.write(file, data) :]
-            os.fchmod(file, mode)
-            os.utime(file, ns=times)
-            os.close(file)
-    for name, mode in reversed(folders):
-        folder = os.open(name, _FOLDER, dir_fd=top)
-        os.fchmod(folder, mode)
-        os.utime(folder, ns=times)
-        os.close(folder)
-
-
-def _put(place: int, top: int, incoming: str, names: list[str], seconds: int) -> None:
-    """Put the tree where it belongs, in place of what lies there."""
-    parent, made = place, []
-    try:
-        for name in names[:-1]:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(_raw(name), 0o755, dir_fd=parent)
-                made.append((parent, name))
-            parent = os.open(_raw(name), _FOLDER, dir_fd=parent)
-        os.fchmod(top, 0o755)
-        os.utime(top, ns=(seconds * 10**9, seconds * 10**9))
-        if not _rename(place, incoming, parent, names[-1], _RENAME_NOREPLACE):
-            _rename(place, incoming, parent, names[-1], _RENAME_EXCHANGE)
-    except OSError:
-        for folder, name in reversed(made):
-            os.rmdir(_raw(name), dir_fd=folder)
-        raise
-
-
-def _rename(old: int, name: str, new: int, to: str, flag: int) -> bool:
-    """Whether it was renamed; not when it may not replace what is there."""
-    done = _libc.renameat2(old, _raw(name), new, _raw(to), flag)
-    if done != 0 and flag == _RENAME_NOREPLACE and ctypes.get_errno() == errno.EEXIST:
-        return False
-    _check(done, f"rename to {to!a}")
-    return True
-
-
-def _remove(place: int, name: str) -> None:
-    """Remove a tree, if it is there, following nothing; closed to the sandbox at once."""
-    try:
-        top = os.open(name, _FOLDER, dir_fd=place)
-    except FileNotFoundError:
-        return
-    os.fchmod(top, 0)
-    folders = ["."]
-    for folder in folders:
-        opened = os.open(folder, _FOLDER, dir_fd=top)
-        with os.scandir(opened) as found:
-            entries = list(found)
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                folders.append(f"{folder}/{entry.name}")
-            else:
-                os.unlink(entry.name, dir_fd=opened)
-        os.close(opened)
-    for folder in reversed(folders[1:]):
-        os.rmdir(folder, dir_fd=top)
-    os.close(top)
-    os.rmdir(name, dir_fd=place)
-
-
 def _become(procs: list[str], uid: int | None) -> None:
     """The sandbox's user on the host, which owns its user namespace; root has no number there."""
     for file in procs:
@@ -238,38 +152,18 @@ def _become(procs: list[str], uid: int | None) -> None:
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
 
 
-def _show(
-    place: int,
-    incoming: str,
-    names: list[str],
-    entries: list[tuple[str, str, int, int, str]],
-    seconds: int,
-) -> None:
-    os.umask(0)
-    # Its mode lets nobody in who has no privilege: the sandbox sees a name, and nothing beneath.
-    os.mkdir(incoming, 0, dir_fd=place)
-    try:
-        top = os.open(incoming, _FOLDER, dir_fd=place)
-        _write(top, entries, seconds)
-        _read(1)
-        _put(place, top, incoming, names, seconds)
-    except BaseException:
-        _remove(place, incoming)
-        raise
-    # What was there before; a rest of it would go before the next tree comes.
-    with contextlib.suppress(OSError):
-        _remove(place, incoming)
+def _told() -> None:
+    _read(1)
 
 
 def main() -> None:
     order = json.loads(sys.argv[1])
     try:
         # Before it joins the sandbox's control group: this is no memory of the sandbox.
-        head = json.loads(_read(int.from_bytes(_read(4), "big")))
+        wanted = Wanted(**json.loads(_read(int.from_bytes(_read(4), "big"))))
         _become(order["procs"], order["uid"])
         _enter(order["pid"], order["alive"], order["parent"])
-        place = _open_place(head["place"], head["incoming"])
-        _show(place, head["incoming"], head["names"], head["entries"], head["time"])
+        show(_open_place(wanted.place, wanted.incoming), wanted, _read, _told)
     except _Ended as ended:
         os._exit(int(ended.args[0]))
     except OSError as error:

@@ -52,7 +52,7 @@ class Entering:
             with theirs:
                 helper = self._start(theirs, pid, alive)
             try:
-                await _until_told(ours, helper, _head(place, names, tree), tree)
+                await _until_told(ours, helper, head(place, names, tree), tree)
                 await helper.wait()
             finally:
                 # Also when cancelled: whether it is shown is known before anybody goes on.
@@ -105,8 +105,9 @@ def may_enter() -> bool:
     return ctypes.get_errno() == errno.EBADF
 
 
-def _head(place: str, names: Sequence[str], tree: CheckedTree) -> bytes:
-    head = json.dumps(
+def head(place: str, names: Sequence[str], tree: CheckedTree) -> bytes:
+    """What whoever writes a tree inside is told first: `guest.showing.Wanted`, with its length."""
+    wanted = json.dumps(
         {
             "place": place,
             "names": names,
@@ -115,7 +116,7 @@ def _head(place: str, names: Sequence[str], tree: CheckedTree) -> bytes:
             "entries": [[p.path, p.type, p.mode, p.size, p.target or ""] for p in tree.pieces],
         }
     ).encode()
-    return len(head).to_bytes(4, "big") + head
+    return len(wanted).to_bytes(4, "big") + wanted
 
 
 async def _until_told(ours: socket.socket, helper: Child, head: bytes, tree: CheckedTree) -> None:
