@@ -45,6 +45,7 @@ COMMANDS: dict[str, str] = {
     "gc": "free what no session needs any more",
     "kernelspec": "install the kernel; wrap another language's kernel",
     "env": "data mounts and limits of your sandboxes",
+    "shim": "say where the file lies that gives a Dagger engine's containers their limits",
 }
 
 _WHAT = "A Jupyter kernel whose state can always be played again."
