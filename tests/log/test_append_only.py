@@ -32,7 +32,9 @@ def _as(dsn: str, role: str) -> psycopg.Connection[tuple[object, ...]]:
     return connection
 
 
-@pytest.mark.parametrize("table", [*TABLES, "heads", "sessions", "blobs", "notices", "bindings"])
+@pytest.mark.parametrize(
+    "table", [*TABLES, "heads", "sessions", "blobs", "notices", "bindings", "recorded"]
+)
 @pytest.mark.parametrize("change", CHANGES)
 async def test_the_kernel_role_may_not_change_what_is_stored(
     writer: Writer, dsn: str, table: str, change: str

@@ -18,11 +18,12 @@ from reprise.log.model import USER
 from reprise.log.postgres import Log
 from reprise.log.store import NetworkRow, Notice, StateRecord
 from tests.fixtures.postgres import TestServer
+from tests.log.test_recorded import answer
 from tests.log.words import cell, ok, text
 
 OWN_TABLES = [
     *("steps", "outcomes", "outputs", "heads", "notices", "bindings", "artifacts", "states"),
-    "network",
+    *("network", "recorded"),
 ]
 
 
@@ -39,6 +40,7 @@ async def filled(log: Log, session: uuid.UUID | None = None) -> uuid.UUID:
     await writer.append_network(
         [NetworkRow(0, 1, "example.org", 443, None, "connect", "refused", "no", 0, 0, 1)]
     )
+    await writer.record_response(answer(0, pieces=(await writer.blobs.put(b"answered"),), size=8))
     taken = await writer.blobs.put(b"taken")
     await log.add_artifact(session, 0, "out.csv", taken, 5, 0o644, USER)
     await writer.close()

@@ -91,10 +91,14 @@ class ByteStream(Protocol):
 
 
 class Moment(NamedTuple):
-    """Which step runs now (None: none does), and whether it is being replayed."""
+    """Which step runs now (None: none does), and whether it is being replayed.
+
+    latest: the step that began last, running or not; -1 before the first.
+    """
 
     step: int | None
     replay: bool
+    latest: int = -1
 
 
 class Destination(NamedTuple):

@@ -190,6 +190,11 @@ class _Collection:
             " WHERE s.owner = %s AND s.files = u.sha256",
             [self._owner],
         )
+        await self._ask(
+            "DELETE FROM unnamed u USING (SELECT DISTINCT unnest(pieces) AS sha256"
+            " FROM reprise.recorded WHERE owner = %s) AS r WHERE r.sha256 = u.sha256",
+            [self._owner],
+        )
         await self._strike_trees()
         await self._strike_seen()
 

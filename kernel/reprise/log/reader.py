@@ -21,9 +21,11 @@ from reprise.log.model import (
     parse_step,
 )
 from reprise.log.packing import unpack
+from reprise.log.recorded import count_recorded, select_all_recorded, select_recorded
 from reprise.log.store import (
     NetworkRow,
     Notice,
+    RecordedResponse,
     SessionInfo,
     StateRecord,
     StepRecord,
@@ -305,6 +307,18 @@ class Reader:
                     after = row[0]
                 if len(rows) < PAGE_ROWS:
                     break
+
+    async def recorded(
+        self, seq: int, key: str, nth: int, *, idle: bool = False
+    ) -> RecordedResponse | None:
+        return await select_recorded(self._ask, await self.line(), seq, key, nth, idle)
+
+    async def recorded_count(self, seq: int, key: str) -> int:
+        return await count_recorded(self._ask, await self.line(), seq, key)
+
+    async def all_recorded(self) -> AsyncIterator[RecordedResponse]:
+        async for row in select_all_recorded(self._ask, await self.line()):
+            yield row
 
     async def environment(self, digest: str) -> Mapping[str, Json]:
         rows = await self._ask(

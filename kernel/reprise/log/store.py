@@ -146,6 +146,38 @@ class NetworkRow:
     id: uuid.UUID = field(default_factory=uuid.uuid4)
 
 
+@dataclass(frozen=True)
+class RecordedResponse:
+    """What a host answered to one request of a step, for replays of it.
+
+    seq: the step that ran, or the one before when none did (-1: before the first).  idle: none did.
+    key: sha256 (hex) of method, URL, Range and the body's sha256 (`egress.exchange`).
+    nth: how many requests of the same key that step made before, 0 for the first.
+    state: "whole"; "part" (the program, the host or a bound ended it early); "absent" (only that
+      it was there: its body is over the bound).
+    why: the sentence for a "part" or "absent" one.
+    method, url: for people, secrets taken out.  headers, trailers: the host's, in order, the
+      values of those that carry secrets taken out.
+    pieces: blobs that are the body, one after the other.  size: of the body, bytes.
+    """
+
+    seq: int
+    idle: bool
+    key: str
+    nth: int
+    at: int
+    state: Literal["whole", "part", "absent"]
+    why: str
+    method: str
+    url: str
+    status: int
+    reason: str
+    headers: tuple[tuple[str, str], ...]
+    trailers: tuple[tuple[str, str], ...]
+    pieces: tuple[str, ...]
+    size: int
+
+
 class Blobs(Protocol):
     """Content-addressed bytes of one owner; small ones in Postgres, larger ones in files."""
 
@@ -191,6 +223,21 @@ class LogReader(Protocol):
         What was asked between steps counts to the step before. In pages: memory stays bounded.
         """
 
+    async def recorded(
+        self, seq: int, key: str, nth: int, *, idle: bool = False
+    ) -> RecordedResponse | None:
+        """What a host answered to that request.
+
+        Without one at that very place: when the request came between steps, or the record did,
+        the one of that key and number whose step is nearest. None when there is none.
+        """
+
+    async def recorded_count(self, seq: int, key: str) -> int:
+        """How many answers to requests of that key are recorded at one step."""
+
+    def all_recorded(self) -> AsyncIterator[RecordedResponse]:
+        """All that is recorded of the network, in order of step, key and number, in pages."""
+
     async def environment(self, digest: str) -> Mapping[str, Json]:
         """The recorded spec of an environment."""
 
@@ -232,6 +279,9 @@ class SessionLog(LogReader, Protocol):
 
     async def append_network(self, rows: Sequence[NetworkRow]) -> None:
         """Commit what was asked of the network; a row that is stored already is not again."""
+
+    async def record_response(self, response: RecordedResponse) -> None:
+        """Commit what a host answered; its pieces are stored. Once, however often it is sent."""
 
     async def record_environment(self, digest: str, spec: Mapping[str, Json]) -> None: ...
 

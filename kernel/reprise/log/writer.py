@@ -40,7 +40,8 @@ from reprise.log.model import (
 )
 from reprise.log.packing import pack
 from reprise.log.reader import MAX_KEY, Reader, is_key, network_body, parse_entries
-from reprise.log.store import NetworkRow, Notice, StateRecord
+from reprise.log.recorded import INSERT, values_of
+from reprise.log.store import NetworkRow, Notice, RecordedResponse, StateRecord
 from reprise.log.unanswered import Unanswered, Write
 
 #: The largest step (a cell with its metadata) and the largest single output that are recorded.
@@ -242,6 +243,11 @@ class Writer(Reader):
                     None if state.variables is None else canonical(dict(state.variables)).decode(),
                 ],
             )
+
+    async def record_response(self, response: RecordedResponse) -> None:
+        async with self._writing():
+            await self._name(response.pieces)
+            await self._execute(INSERT, values_of(self.session, self.owner, self.epoch, response))
 
     async def append_network(self, rows: Sequence[NetworkRow]) -> None:
         if not rows:
