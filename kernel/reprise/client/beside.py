@@ -21,7 +21,7 @@ from reprise.replay.executor import Played
 from reprise.sandbox.backends import backend
 from reprise.sandbox.connection import Guest
 from reprise.sandbox.contract import Backend, SandboxSpec
-from reprise.sandbox.environment import sandbox_spec
+from reprise.sandbox.environment import environment_kernel, sandbox_spec
 from reprise.sandbox.named import load
 from reprise.workspace.folder import HostFolder
 from reprise.workspace.manifest import MAX_SIZE, Manifest
@@ -73,8 +73,9 @@ def fresh_sandbox(
                     f"{source} could not be copied to {copy}, where it is to be replayed: "
                     f"{error.strerror}. Nothing was run; TMPDIR names another place for copies."
                 ) from error
-        language = language_kernel(info.kernel, environ)
-        yield chosen, sandbox_spec(load(environ=environ), language, Path(copy), environ)
+        named = load(environ=environ)
+        language = environment_kernel(named, language_kernel(info.kernel, environ))
+        yield chosen, sandbox_spec(named, language, Path(copy), environ)
 
 
 @contextlib.asynccontextmanager

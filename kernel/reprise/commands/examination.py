@@ -33,7 +33,7 @@ from reprise.quantities import amount
 from reprise.sandbox.backends import backend
 from reprise.sandbox.connection import Guest
 from reprise.sandbox.contract import Backend, DeathCause
-from reprise.sandbox.environment import load, sandbox_spec
+from reprise.sandbox.environment import environment_kernel, load, sandbox_spec
 from reprise.sandbox.frames import Channel
 
 State = Literal["ok", "limited", "missing"]
@@ -237,7 +237,9 @@ async def _started(chosen: Backend) -> Part:
     name = f"sandbox ({chosen.name})"
     try:
         with tempfile.TemporaryDirectory(prefix="reprise-doctor-") as folder:
-            spec = sandbox_spec(load(), language_kernel("python3"), Path(folder))
+            named = load()
+            language = environment_kernel(named, language_kernel("python3"))
+            spec = sandbox_spec(named, language, Path(folder))
             started = time.perf_counter()
             guest = await Guest.start(chosen, spec, _Deaf())
             try:

@@ -25,7 +25,7 @@ from reprise.replay.report import Report, StepReport
 from reprise.replay.state_report import READ_BYTES
 from reprise.replay.verify import EVERYTHING, Replays, Scope, verify
 from reprise.report.page import page
-from reprise.sandbox.environment import difference, environment_spec
+from reprise.sandbox.environment import difference, environment_kernel, environment_spec
 from reprise.sandbox.named import load
 from reprise.workspace.manifest import Entry
 from reprise.workspace.replaced import replacing
@@ -187,7 +187,9 @@ async def _outside(reader: LogReader, info: SessionInfo) -> list[str]:
     """How today's environment differs from the one the session last ran in."""
     if info.environment is None:
         return []
-    now = await asyncio.to_thread(environment_spec, load(), language_kernel(info.kernel))
+    named = load()
+    language = environment_kernel(named, language_kernel(info.kernel))
+    now = await asyncio.to_thread(environment_spec, named, language)
     if now.digest == info.environment:
         return []
     return difference(await reader.environment(info.environment), now.to_json())

@@ -21,7 +21,7 @@ from reprise.jupyter.kernelspec import NATIVE, language_kernel
 from reprise.sandbox.backends import backend
 from reprise.sandbox.connection import launch
 from reprise.sandbox.contract import Backend, Container, LanguageKernel, SandboxSpec
-from reprise.sandbox.environment import FIXED_VARIABLES, sandbox_spec
+from reprise.sandbox.environment import FIXED_VARIABLES, environment_kernel, sandbox_spec
 from reprise.sandbox.named import NamedEnvironment, load
 
 #: Meant for the router alone, where the language kernel otherwise gets the whole environment.
@@ -122,7 +122,7 @@ async def _run(options: Options, environ: Mapping[str, str]) -> None:
     parent = os.getppid()
     chosen = backend(environ.get(settings.BACKEND))
     environment = load(environ=environ)
-    language = language_kernel(options.kernel, environ)
+    language = environment_kernel(environment, language_kernel(options.kernel, environ))
     kept, left_out = split_arguments(options.arguments, isolated=chosen.isolated)
     language = replace(language, argv=(*language.argv, *kept))
     spec = sandbox_spec(environment, language, Path.cwd(), environ)

@@ -8,15 +8,17 @@ steps name it; when it differs at a resume, `difference` says how.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
+from reprise.errors import UsageError
 from reprise.log.model import Json, canonical, sha256_hex
-from reprise.quantities import amount, seconds
+from reprise.sandbox.built import built_kernel, built_lock
 from reprise.sandbox.contract import GuestNetwork, LanguageKernel, Limits, Mount, SandboxSpec
+from reprise.sandbox.difference import difference
+from reprise.sandbox.imaged import image_kernel, image_prefix
 from reprise.sandbox.mounts import current
 from reprise.sandbox.named import (
     NamedEnvironment,
@@ -33,6 +35,7 @@ __all__ = [
     "EnvironmentSpec",
     "NamedEnvironment",
     "difference",
+    "environment_kernel",
     "environment_spec",
     "environments",
     "limit_set",
@@ -42,6 +45,8 @@ __all__ = [
     "sandbox_spec",
 ]
 
+#: The kernel of Python that Jupyter asks for (`jupyter.kernelspec.NATIVE`).
+NATIVE = "python3"
 #: Host variables that change what programs compute or print: they go in and are recorded.
 #: IPYKERNEL_CELL_NAME: nbclient sets it, so that tracebacks name cells the same in each run.
 RECORDED_VARIABLES = frozenset({"LANG", "LANGUAGE", "TZ", "PYTHONHASHSEED", "IPYKERNEL_CELL_NAME"})
@@ -51,10 +56,6 @@ RECORDED_PREFIX = "LC_"
 FIXED_VARIABLES = {"PYTHONHASHSEED": "0"}
 #: Host variables about the terminal: they go in, but another window is no other environment.
 TERMINAL_VARIABLES = frozenset({"TERM", "COLUMNS", "LINES", "COLORTERM", "NO_COLOR"})
-
-_SIZE_LIMITS = frozenset({"memory", "workspace", "tmp", "output", "message", "request", "mounts"})
-#: Sentences of `difference`; more packages than these are counted.
-NAMED_PACKAGES = 30
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,9 @@ class EnvironmentSpec:
     """Everything that one environment is; two with equal `to_json` are the same environment.
 
     interpreter: see `packages.Prefix`.  egress: "none", or the rules (`network.NetworkRules`).
-    built: the digest of what `env create` built.  image, reuse, output: see NamedEnvironment.
+    built: the digest of what `env create` built, and lock what of; then base and argv say nothing
+      of where that lies, so that another machine has the same environment.
+    image, reuse, output: see NamedEnvironment.
     """
 
     base: str
@@ -88,6 +91,7 @@ class EnvironmentSpec:
     image: str | None = None
     reuse: str = "session"
     output: str = "static"
+    lock: str | None = None
 
     def to_json(self) -> dict[str, Json]:
         said: dict[str, Json] = {
@@ -106,6 +110,7 @@ class EnvironmentSpec:
             ("image", None),
             ("reuse", "session"),
             ("output", "static"),
+            ("lock", None),
         ):
             if (value := getattr(self, name)) != usual:
                 said[name] = value
@@ -117,19 +122,47 @@ class EnvironmentSpec:
         return sha256_hex(canonical(self.to_json()))
 
 
+def environment_kernel(named: NamedEnvironment, kernel: LanguageKernel) -> LanguageKernel:
+    """The language kernel that runs in an environment.
+
+    kernel: what Jupyter asked for; what runs on the host's own prefix is it. An environment that
+    was built, or is an image, brings an interpreter and ipykernel of its own instead.
+    Raises UsageError where that is no kernel for Python, UnavailableError when it is not here.
+    """
+    if named.packages is None and named.image is None:
+        return kernel
+    if kernel.name != NATIVE:
+        what = "packages of its own" if named.packages else "an image"
+        raise UsageError(
+            f"The environment {named.name!r} has {what}, with a Python kernel in it; the kernel "
+            f"{kernel.name!r} runs on this machine's own prefix. Use the kernelspec `reprise` with "
+            "it, or another environment for this kernel (REPRISE_ENVIRONMENT)."
+        )
+    if named.packages is not None:
+        return built_kernel(named.packages, named.name)
+    return image_kernel(named.image or "", named.name)
+
+
 def environment_spec(
     named: NamedEnvironment, kernel: LanguageKernel, environ: Mapping[str, str] = os.environ
 ) -> EnvironmentSpec:
     """The environment as it is on this machine now. Blocks: a few milliseconds when cached.
 
-    Raises UnavailableError when the language kernel's prefix cannot be read.
+    kernel: as `environment_kernel` gives it. Raises UnavailableError when that cannot be read.
     """
-    prefix = read_prefix(kernel, home() / "cache")
+    prefix = (
+        read_prefix(kernel, home() / "cache")
+        if named.image is None
+        else image_prefix(named.image, named.name)
+    )
+    base, argv = prefix.base, kernel.argv
+    if named.packages is not None:
+        base, argv = f"built:{named.packages}", ("bin/python", *kernel.argv[1:])
     return EnvironmentSpec(
-        base=prefix.base,
+        base=base,
         kernel=kernel.name,
         language=kernel.language,
-        argv=kernel.argv,
+        argv=argv,
         interpreter=prefix.interpreter,
         packages=prefix.packages,
         limits=named.sandbox_limits(),
@@ -142,6 +175,7 @@ def environment_spec(
         image=named.image,
         reuse=named.reuse,
         output=named.output,
+        lock=None if named.packages is None else built_lock(named.packages),
     )
 
 
@@ -179,122 +213,3 @@ def sandbox_spec(
         network=GuestNetwork() if named.network.open else None,
         reuse=named.reuse,
     )
-
-
-def difference(old: Mapping[str, Json], new: Mapping[str, Json]) -> list[str]:
-    """How two recorded environments differ, in short phrases: "pandas 2.2.3 → 3.0.1"."""
-    return [
-        *_pair("environment prefix", old.get("base"), new.get("base")),
-        *_interpreter(_mapping(old, "interpreter"), _mapping(new, "interpreter")),
-        *_kernel(_mapping(old, "kernel"), _mapping(new, "kernel")),
-        *_packages(_packages_of(old), _packages_of(new)),
-        *_limits(_mapping(old, "limits"), _mapping(new, "limits")),
-        *_pair("egress", old.get("egress"), new.get("egress")),
-        *_variables(_mapping(old, "variables"), _mapping(new, "variables")),
-        *_mounts(_mounts_of(old), _mounts_of(new)),
-    ]
-
-
-def _mapping(spec: Mapping[str, Json], name: str) -> Mapping[str, Any]:
-    value = spec.get(name)
-    return value if isinstance(value, Mapping) else {}
-
-
-def _pair(what: str, old: object, new: object) -> list[str]:
-    return [] if old == new else [f"{what} {old} → {new}"]
-
-
-def _interpreter(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    if old == new:
-        return []
-    before, after = (str(each.get("version", "")).partition(" ")[0] for each in (old, new))
-    if before != after:
-        return [f"Python {before or '(none)'} → {after or '(none)'}"]
-    return ["the interpreter was built anew" if before else "the language kernel's program changed"]
-
-
-def _kernel(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    if old.get("name") != new.get("name"):
-        return _pair("language kernel", old.get("name"), new.get("name"))
-    return [] if old == new else [f"the command of the language kernel {new.get('name')} changed"]
-
-
-def _packages_of(spec: Mapping[str, Json]) -> dict[str, list[tuple[str, str]]]:
-    found: dict[str, list[tuple[str, str]]] = {}
-    for name, version, digest in spec.get("packages", ()):
-        found.setdefault(str(name), []).append((str(version), str(digest)))
-    return found
-
-
-def _packages(
-    old: Mapping[str, Sequence[tuple[str, str]]], new: Mapping[str, Sequence[tuple[str, str]]]
-) -> list[str]:
-    said: list[str] = []
-    for name in sorted(set(old) | set(new)):
-        before, after = old.get(name), new.get(name)
-        if before == after:
-            continue
-        was, now = (", ".join(version for version, _ in each or ()) for each in (before, after))
-        if before is None:
-            said.append(f"{name} {now} added")
-        elif after is None:
-            said.append(f"{name} {was} removed")
-        elif was == now:
-            said.append(f"{name} {now} reinstalled with other files")
-        else:
-            said.append(f"{name} {was} → {now}")
-    if len(said) > NAMED_PACKAGES:
-        more = len(said) - NAMED_PACKAGES
-        said = [*said[:NAMED_PACKAGES], f"and {more:,} more packages"]
-    return said
-
-
-def _limits(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    return [
-        f"limit {name} {_limit(name, old.get(name))} → {_limit(name, new.get(name))}"
-        for name in sorted(set(old) | set(new))
-        if old.get(name) != new.get(name)
-    ]
-
-
-def _limit(name: str, value: Any) -> str:
-    if not value:
-        return "none"
-    if name in _SIZE_LIMITS:
-        return amount(int(value))
-    return seconds(float(value)) if name == "wall" else f"{value:g}"
-
-
-def _variables(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    said: list[str] = []
-    for name in sorted(set(old) | set(new)):
-        if old.get(name) == new.get(name):
-            continue
-        before, after = (repr(each[name]) if name in each else "unset" for each in (old, new))
-        said.append(f"variable {name} {before} → {after}")
-    return said
-
-
-def _mounts_of(spec: Mapping[str, Json]) -> dict[str, Mapping[str, Any]]:
-    return {str(mount["target"]): mount for mount in spec.get("mounts", ())}
-
-
-def _mounts(
-    old: Mapping[str, Mapping[str, Any]], new: Mapping[str, Mapping[str, Any]]
-) -> list[str]:
-    said: list[str] = []
-    for target in sorted(set(old) | set(new)):
-        before, after = old.get(target), new.get(target)
-        if before == after:
-            continue
-        if after is None:
-            said.append(f"data at {target} no longer mounted")
-        elif before is None:
-            said.append(f"data at {target} mounted from {after['source']}")
-        elif after["source"] != before["source"]:
-            said.append(f"data at {target} from {before['source']} → {after['source']}")
-        elif after["manifest"] is None:
-            said.append(f"data at {target} is gone ({after['source']} is not there)")
-        else:
-            said.append(f"data at {target} has changed")
-    return said

@@ -97,11 +97,11 @@ def read_prefix(kernel: LanguageKernel, cache: Path) -> Prefix:
     packages: list[Package] = []
     try:
         if re.fullmatch(r"(python|pypy)[\d.]*t?", Path(executable).name):
-            about = hashes.value(os.path.realpath(executable), lambda _: _probe(executable))
+            about = hashes.value(os.path.realpath(executable), lambda _: probe(executable))
             if not (isinstance(about, dict) and all(isinstance(about.get(k), str) for k in _ABOUT)):
-                about = _probe(executable)
+                about = probe(executable)
             interpreter = {key: about[key] for key in ("version", "cache_tag", "platform")}
-            for directory in _site_packages(Path(executable), about):
+            for directory in site_packages(Path(executable), about):
                 packages += _distributions(directory, hashes)
         else:
             interpreter = {"executable": hashes.value(executable, _hash_file)}
@@ -117,7 +117,11 @@ def read_prefix(kernel: LanguageKernel, cache: Path) -> Prefix:
     return Prefix(base, interpreter, tuple(sorted(set(packages))))
 
 
-def _probe(executable: str) -> dict[str, str]:
+def probe(executable: str) -> dict[str, str]:
+    """An interpreter's build: {version, cache_tag, platform, series, base_prefix}.
+
+    Raises OSError when it does not run.
+    """
     try:
         # The user's own interpreter, the very one the sandbox runs; nothing of a session is in it.
         done = subprocess.run(
@@ -133,7 +137,7 @@ def _probe(executable: str) -> dict[str, str]:
     return {key: str(about[key]) for key in _ABOUT}
 
 
-def _site_packages(executable: Path, about: Mapping[str, str]) -> Iterator[Path]:
+def site_packages(executable: Path, about: Mapping[str, str]) -> Iterator[Path]:
     """Directories with packages, as the interpreter would search them."""
     prefix = executable.parent.parent
     config = _config(prefix / "pyvenv.cfg")

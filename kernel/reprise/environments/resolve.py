@@ -1,0 +1,147 @@
+"""From requirements to a lock: uv resolves them once, with what a kernel needs."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from reprise.environments.interpreter import Interpreter
+from reprise.environments.lock import MAX_BYTES, Lock, normalised, parse_lock
+from reprise.environments.uv import run_uv
+from reprise.errors import UsageError
+
+#: What stands in every environment: the language kernel, what the guest speaks through, and what
+#: `%pip install` runs. The bounds are those of the guest, no newer than it needs.
+NEEDED: Final = {"ipykernel": "ipykernel>=6.29", "pyzmq": "pyzmq>=26", "pip": "pip>=23"}
+
+_OURS: Final = "reprise-needs.in"
+_LINES: Final = "reprise-packages.in"
+_LOCKED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?\s*==")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What an environment is to hold: files, and requirements as lines.
+
+    extras, groups: of the pyproject.  exactly: `lines` are all there is to be, with no more than
+    their own dependencies looked at by nobody (an installed set is complete as it is).
+    """
+
+    requirements: tuple[Path, ...] = ()
+    pyproject: Path | None = None
+    extras: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    exactly: bool = False
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """added: what nobody asked for and the kernel needs."""
+
+    lock: Lock
+    added: tuple[str, ...]
+
+
+def resolve(
+    wanted: Wanted,
+    interpreter: Interpreter,
+    *,
+    find_links: Sequence[Path] = (),
+    environ: Mapping[str, str] = os.environ,
+) -> Resolved:
+    """The lock of what is wanted, for one interpreter. Blocks: asks the package index.
+
+    Raises UsageError for files that are not there, requirements that cannot be had together or
+    name an address, UnavailableError when the index cannot be reached.
+    """
+    sources = [*wanted.requirements, *([wanted.pyproject] if wanted.pyproject else [])]
+    for path in sources:
+        if not path.is_file():
+            raise UsageError(f"There is no file {path}. Nothing was made.")
+    with tempfile.TemporaryDirectory(prefix="reprise-resolve-") as scratch:
+        ours, lines = Path(scratch, _OURS), Path(scratch, _LINES)
+        ours.write_text("".join(f"{line}\n" for line in NEEDED.values()), "utf-8")
+        lines.write_text("".join(f"{line}\n" for line in wanted.lines), "utf-8")
+        arguments = ["pip", "compile", *map(str, (path.absolute() for path in sources))]
+        arguments += [str(lines), str(ours)]
+        arguments += ["--python", str(interpreter.path), "--generate-hashes", "--no-header"]
+        arguments += ["--only-binary", ":all:", "--annotation-style", "split", "--quiet"]
+        for extra in wanted.extras:
+            arguments += ["--extra", extra]
+        for group in wanted.groups:
+            pyproject = wanted.pyproject or Path("pyproject.toml")
+            arguments += ["--group", f"{pyproject.absolute()}:{group}"]
+        if wanted.exactly:
+            arguments.append("--no-deps")
+        # Beside the file, as pip and uv take relative paths, and where a project says its index.
+        folder = sources[0].absolute().parent if sources else Path(scratch)
+        text = run_uv(arguments, folder, find_links=find_links, environ=environ)
+    return _resolved(text, interpreter)
+
+
+def read_lock(path: Path, interpreter: Interpreter) -> Lock:
+    """The lock in a file. Raises UsageError when it is none, or lacks what a kernel needs."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        text = data.decode()
+    except OSError as error:
+        raise UsageError(f"The lock {path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is no text, so no lock.") from None
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"{path} is too large for a lock ({MAX_BYTES >> 20} MiB at most).")
+    lock = parse_lock(text, str(path), interpreter.tag, interpreter.platform)
+    if missing := [name for name in NEEDED if lock.version(name) is None]:
+        raise UsageError(
+            f"{path} does not pin {', '.join(missing)}, which a kernel needs, and nothing is added "
+            "to a lock. Give the file as --requirements: its versions stay, and the missing ones "
+            "are added and locked."
+        )
+    return lock
+
+
+def _resolved(text: str, interpreter: Interpreter) -> Resolved:
+    for line in text.splitlines():
+        if re.match(r"\S+ @ ", line):
+            raise UsageError(
+                f"{line.split(' ', 1)[0]} is required by an address or a path "
+                f"({line.partition(' @ ')[2].split(' ')[0]}), which a lock could not be rebuilt "
+                "from elsewhere. Require it by its name, and put a wheel of it into a folder that "
+                "--find-links names."
+            )
+    plain = "".join(f"{line}\n" for line in text.splitlines() if not line.lstrip().startswith("#"))
+    lock = parse_lock(plain, "uv's resolution", interpreter.tag, interpreter.platform)
+    return Resolved(lock, _added(text))
+
+
+def _added(text: str) -> tuple[str, ...]:
+    """Of what the kernel needs, what no requirement of the user's leads to."""
+    parents: dict[str, set[str]] = {}
+    name = ""
+    for line in text.splitlines():
+        if found := _LOCKED.match(line):
+            name = normalised(found[1])
+            parents[name] = set()
+        elif name and (note := line.strip()).startswith("#"):
+            parent = note.lstrip("# ").removeprefix("via").strip()
+            if parent:
+                parents[name].add(parent)
+
+    def asked(package: str, seen: set[str]) -> bool:
+        for parent in parents.get(package, ()):
+            if parent.endswith(_OURS):
+                continue
+            if " " in parent:
+                return True  # a file of the user's: "-r FILE", "PROJECT (FILE)"
+            if parent not in seen and asked(normalised(parent), {*seen, parent}):
+                return True
+        return False
+
+    return tuple(each for each in NEEDED if not asked(each, {each}))
