@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import csv
 import hashlib
 import io
@@ -108,3 +109,13 @@ def _walk(folder: str) -> Iterator[str]:
             yield from _walk(entry.path)
         else:
             yield entry.path
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of the files below a folder; of what goes meanwhile, what is left."""
+    total = 0
+    for root, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                total += Path(root, name).lstat().st_size
+    return total

@@ -24,8 +24,13 @@ def read_json(path: Path) -> Any:
         return None
 
 
-def write_json(path: Path, value: Any, *, indent: int | None = None) -> None:
-    """Replace a file atomically, making its directory (0700). Raises UnavailableError."""
+def write_json(
+    path: Path, value: Any, *, indent: int | None = None, exclusive: bool = False
+) -> None:
+    """Replace a file atomically, making its directory (0700). Raises UnavailableError.
+
+    exclusive: only where there is none yet; raises FileExistsError otherwise.
+    """
     text = json.dumps(value, sort_keys=True, indent=indent) + "\n"
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -35,11 +40,17 @@ def write_json(path: Path, value: Any, *, indent: int | None = None) -> None:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(temporary, path)  # noqa: PTH105
+            if exclusive:
+                os.link(temporary, path)
+                os.unlink(temporary)  # noqa: PTH108
+            else:
+                os.replace(temporary, path)  # noqa: PTH105
         except BaseException:
             os.unlink(temporary)  # noqa: PTH108
             raise
     except OSError as error:
+        if exclusive and isinstance(error, FileExistsError):
+            raise
         raise UnavailableError(
             f"{path} could not be written ({error.strerror}); what it held before is unchanged."
         ) from error

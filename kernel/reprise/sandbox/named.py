@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from reprise.errors import UsageError
+from reprise.errors import UnavailableError, UsageError
 from reprise.quantities import amount, parse_seconds, parse_size
 from reprise.sandbox.contract import Limits
 from reprise.sandbox.documents import write_json
@@ -249,13 +249,59 @@ def save(environment: NamedEnvironment) -> Path:
     return path
 
 
-def _load_or_new(name: str) -> NamedEnvironment:
+def create(environment: NamedEnvironment) -> Path:
+    """Write it under a name that nobody has. Raises UsageError when somebody has."""
+    path = file_of(environment.name)
+    try:
+        write_json(path, environment.to_json(), indent=2, exclusive=True)
+    except FileExistsError:
+        raise name_taken(environment.name) from None
+    return path
+
+
+def name_taken(name: str) -> UsageError:
+    """What is said where an environment of that name is there already."""
+    return UsageError(
+        f"There is an environment {name!r} already; it was not changed. Choose another name, or "
+        "give --replace to have it stand on this instead (its limits, mounts, variables and "
+        "network stay)."
+    )
+
+
+def remove(name: str) -> NamedEnvironment:
+    """Take an environment away; sessions that ran in it keep their record of it.
+
+    Raises UsageError when there is none.
+    """
+    environment = load(name)
+    try:
+        file_of(name).unlink()
+    except FileNotFoundError:
+        raise UsageError(
+            f"The environment {name!r} has no file: it is what you get without one, and stays."
+        ) from None
+    except OSError as error:
+        raise UnavailableError(
+            f"{file_of(name)} could not be removed: {error.strerror}. It is as it was."
+        ) from error
+    return environment
+
+
+def changed(name: str, **fields: Any) -> NamedEnvironment:
+    """Set fields of an environment, begun if it is not there; returns what it is now."""
+    environment = replace(load_or_new(name), **fields)
+    save(environment)
+    return environment
+
+
+def load_or_new(name: str) -> NamedEnvironment:
+    """The environment of that name; one with nothing set where there is none."""
     return load(name) if file_of(name).exists() else NamedEnvironment(name)
 
 
 def limit_set(name: str, limit: str, text: str) -> NamedEnvironment:
     """Set a limit from what a person wrote ("2GiB", "5min", "none"; "default" takes it back)."""
-    environment = _load_or_new(name)
+    environment = load_or_new(name)
     limits = dict(environment.limits)
     if limit not in LIMIT_NAMES:
         raise UsageError(f"There is no limit {limit!r}; there are {', '.join(LIMIT_NAMES)}.")
@@ -287,7 +333,7 @@ def mount_add(name: str, directory: Path, target: str | None = None) -> DataMoun
     target: where it stands inside, `/data/NAME` by default. Raises UsageError with the reason
     when the directory holds more than data, or the target is taken.
     """
-    environment = _load_or_new(name)
+    environment = load_or_new(name)
     source = check_source(directory)
     target = check_target(target or f"/data/{source.name}", source)
     others = [mount for mount in environment.mounts if mount.source != source]
