@@ -28,6 +28,13 @@ from tests.fixtures.sandbox import (
 
 BACKENDS = ["bubblewrap"] if AS_ORDINARY_USER else ["bubblewrap", "process"]
 
+# Rows of the matrix (tests/fixtures/matrix.py); what has no mark counts as `contract`.
+area_limits = pytest.mark.area("limits")
+area_files = pytest.mark.area("files")
+area_signals = pytest.mark.area("signals")
+area_ends = pytest.mark.area("ends")
+area_mounts = pytest.mark.area("mounts")
+
 
 @pytest.fixture(params=BACKENDS)
 def name(request: pytest.FixtureRequest) -> str:
@@ -105,6 +112,7 @@ async def test_input_goes_to_the_client_that_runs_the_cell(
     assert (await cells.collect(asked)).text() == "Ada\n"
 
 
+@area_signals
 async def test_control_is_answered_while_a_cell_runs(name: str, start_cells: StartCells) -> None:
     cells = await start_cells(name)
     running = cells.execute("import time\nprint('on', flush=True)\nwhile True: time.sleep(0.01)")
@@ -119,6 +127,7 @@ async def test_control_is_answered_while_a_cell_runs(name: str, start_cells: Sta
     assert (await cells.collect(running)).error == "KeyboardInterrupt"
 
 
+@area_signals
 async def test_an_interrupt_with_nothing_running_is_harmless(
     name: str, start_cells: StartCells
 ) -> None:
@@ -127,6 +136,7 @@ async def test_an_interrupt_with_nothing_running_is_harmless(
     assert await cells.prints("print('still here')") == "still here"
 
 
+@area_signals
 async def test_a_kernel_that_wants_interrupts_as_messages_gets_them(
     name: str, start_cells: StartCells
 ) -> None:
@@ -147,6 +157,7 @@ async def test_a_kernel_of_another_language_runs(name: str, start_cells: StartCe
 # Output limits
 
 
+@area_limits
 async def test_a_huge_message_is_cut_with_a_mark_and_the_cell_ends(
     name: str, start_cells: StartCells
 ) -> None:
@@ -162,6 +173,7 @@ async def test_a_huge_message_is_cut_with_a_mark_and_the_cell_ends(
     assert all(len(json.dumps(content)) <= 1 << 20 for _, content in ran.outputs)
 
 
+@area_limits
 async def test_a_held_host_stops_the_kernel_and_nothing_is_lost(
     name: str, start_cells: StartCells
 ) -> None:
@@ -184,6 +196,7 @@ async def test_a_held_host_stops_the_kernel_and_nothing_is_lost(
     assert [int(number) for number in last] == list(range(int(last[0]), 64))
 
 
+@area_signals
 async def test_a_held_kernel_can_be_interrupted(name: str, start_cells: StartCells) -> None:
     cells = await start_cells(name)
     cells.guest.hold()
@@ -195,6 +208,7 @@ async def test_a_held_kernel_can_be_interrupted(name: str, start_cells: StartCel
     assert (await cells.collect(asked)).error == "KeyboardInterrupt"
 
 
+@area_limits
 async def test_what_is_too_large_to_send_is_refused_and_harms_nothing(
     name: str, start_cells: StartCells
 ) -> None:
@@ -204,6 +218,7 @@ async def test_what_is_too_large_to_send_is_refused_and_harms_nothing(
     assert await cells.prints("print(1)") == "1"
 
 
+@area_limits
 async def test_what_a_stopped_kernel_does_not_take_is_bounded(
     name: str, start_cells: StartCells
 ) -> None:
@@ -226,6 +241,7 @@ DEATHS = {
 }
 
 
+@area_ends
 @pytest.mark.parametrize("code", DEATHS)
 async def test_the_language_kernels_death_is_told_with_its_reason(
     name: str, code: str, start_cells: StartCells
@@ -256,6 +272,7 @@ async def test_a_call_made_before_the_language_kernel_is_ready_is_answered(
     await asyncio.wait_for(cells.guest.call("ping"), PATIENCE)
 
 
+@area_ends
 async def test_a_kernel_that_cannot_start_says_why(name: str, start_cells: StartCells) -> None:
     broken = dataclasses.replace(
         ipykernel(), argv=(ipykernel().argv[0], "-c", "raise SystemExit('no such thing')")
@@ -268,6 +285,7 @@ async def test_a_kernel_that_cannot_start_says_why(name: str, start_cells: Start
     assert "no such thing" in cause.detail
 
 
+@area_ends
 async def test_a_kernel_that_is_not_there_says_so(name: str, start_cells: StartCells) -> None:
     broken = dataclasses.replace(ipykernel(), language="none", argv=("/nonexistent/kernel",))
     cells = await start_cells(name, kernel=broken, ready=False)
@@ -275,6 +293,7 @@ async def test_a_kernel_that_is_not_there_says_so(name: str, start_cells: StartC
     assert "/nonexistent/kernel" in cause.detail
 
 
+@area_limits
 async def test_too_much_memory_ends_the_cell_not_the_machine(
     name: str, start_cells: StartCells
 ) -> None:
@@ -293,6 +312,7 @@ async def test_too_much_memory_ends_the_cell_not_the_machine(
     assert cause.limit == 256 << 20
 
 
+@area_ends
 async def test_kill_leaves_no_process(name: str, start_cells: StartCells) -> None:
     cells = await start_cells(name)
     await cells.prints(
@@ -309,6 +329,7 @@ async def test_kill_leaves_no_process(name: str, start_cells: StartCells) -> Non
     assert len(cells.deaths) == 1
 
 
+@area_ends
 async def test_the_guests_death_ends_everything(name: str, start_cells: StartCells) -> None:
     cells = await start_cells(name)
     await cells.prints("import subprocess; p = subprocess.Popen(['sleep', '1234.5'])")
@@ -320,6 +341,7 @@ async def test_the_guests_death_ends_everything(name: str, start_cells: StartCel
     assert [pid for pid in tree if alive(pid)] == []
 
 
+@area_ends
 async def test_the_sandbox_ends_with_its_stream(name: str, start_cells: StartCells) -> None:
     """A sandbox never outlives the process that holds the stream."""
     cells = await start_cells(name)
@@ -351,6 +373,7 @@ def guest_of(tree: list[int]) -> int:
 # Calls
 
 
+@area_ends
 async def test_restart_gives_a_clean_interpreter_and_keeps_files(
     name: str, start_cells: StartCells
 ) -> None:
@@ -371,6 +394,7 @@ async def test_restart_gives_a_clean_interpreter_and_keeps_files(
     assert cells.deaths == []
 
 
+@area_files
 async def test_files_go_in_and_come_out(name: str, start_cells: StartCells) -> None:
     cells = await start_cells(name, cwd="deep/er")
     odd = os.fsdecode(b"\xff\n name")
@@ -419,6 +443,7 @@ async def test_files_go_in_and_come_out(name: str, start_cells: StartCells) -> N
     }
 
 
+@area_files
 @pytest.mark.parametrize(
     ("call", "arguments"),
     [
@@ -470,6 +495,7 @@ async def test_only_allowlisted_variables_go_in(
     assert "REPRISE_DSN" not in found
 
 
+@area_mounts
 async def test_a_mount_is_there_and_read_only(
     isolated: str, start_cells: StartCells, tmp_path: Path
 ) -> None:
@@ -483,6 +509,7 @@ async def test_a_mount_is_there_and_read_only(
     assert (await cells.run("open('/data/new', 'w')")).error == "OSError"
 
 
+@area_files
 async def test_home_and_tmp_can_be_written(name: str, start_cells: StartCells) -> None:
     cells = await start_cells(name)
     ran = await cells.run(
@@ -494,6 +521,7 @@ async def test_home_and_tmp_can_be_written(name: str, start_cells: StartCells) -
     assert ran.error == ""
 
 
+@area_files
 async def test_pip_installs_a_local_wheel_for_the_session_only(
     isolated: str, start_cells: StartCells
 ) -> None:
@@ -521,6 +549,7 @@ with zipfile.ZipFile("tiny_thing-1.0-py3-none-any.whl", "w") as z:
     assert await cells.prints("import tiny_thing; print(tiny_thing.answer)") == "42"
 
 
+@area_ends
 async def test_starting_and_ending_leaves_no_descriptor_behind(
     name: str, start_cells: StartCells
 ) -> None:
