@@ -26,7 +26,7 @@ def difference(old: Mapping[str, Json], new: Mapping[str, Json]) -> list[str]:
         *_variables(_mapping(old, "variables"), _mapping(new, "variables")),
         *_mounts(_mounts_of(old), _mounts_of(new)),
         *_words("reuse", old, new, {"session": _ONE_SANDBOX, "never": _FRESH}),
-        *_words("output", old, new, {"static": _STATIC, "live": _LIVE}),
+        *_words("output", old, new, {"auto": _AUTO, "static": _STATIC, "live": _LIVE}),
     ]
 
 
@@ -41,7 +41,8 @@ def _pair(what: str, old: object, new: object) -> list[str]:
 
 _ONE_SANDBOX = "steps share one interpreter"
 _FRESH = "every step gets an interpreter of its own"
-_STATIC = "scripts in outputs are held back once something untrusted ran"
+_AUTO = "scripts in outputs are held back once something untrusted ran"
+_STATIC = "scripts in outputs never run"
 _LIVE = "scripts in outputs always run"
 
 

@@ -90,7 +90,7 @@ class EnvironmentSpec:
     built: str | None = None
     image: str | None = None
     reuse: str = "session"
-    output: str = "static"
+    output: str = "auto"
     lock: str | None = None
 
     def to_json(self) -> dict[str, Json]:
@@ -109,7 +109,7 @@ class EnvironmentSpec:
             ("built", None),
             ("image", None),
             ("reuse", "session"),
-            ("output", "static"),
+            ("output", "auto"),
             ("lock", None),
         ):
             if (value := getattr(self, name)) != usual:

@@ -2,8 +2,8 @@
 
 The file holds {limits: {NAME: number}, mounts: [{source, target, manifest}], variables: {NAME:
 value}, network: {…} (`sandbox.network`), packages: digest of what `reprise env create` built,
-image: "NAME@sha256:…", reuse: "session" | "never", output: "static" | "live"}, each part
-optional. `default` need not exist. Sizes in bytes, times in seconds, 0 for no limit.
+image: "NAME@sha256:…", reuse: "session" | "never", output: "auto" | "static" | "live"}, each
+part optional. `default` need not exist. Sizes in bytes, times in seconds, 0 for no limit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from reprise.errors import UnavailableError, UsageError
 from reprise.quantities import amount, parse_seconds, parse_size
@@ -56,6 +56,9 @@ _LEAST: Mapping[str, float] = {
 #: Messages travel in one frame each (`frames.MAX_BODY`), with room for their headers.
 _MOST: Mapping[str, float] = {"message": 60 << 20, "request": 60 << 20}
 
+OutputRule = Literal["auto", "static", "live"]
+OUTPUT_RULES: tuple[OutputRule, ...] = get_args(OutputRule)
+
 LIMIT_NAMES: tuple[str, ...] = tuple(each.name for each in fields(Limits))
 
 
@@ -64,7 +67,8 @@ class NamedEnvironment:
     """What a user has set under one name; what is not set has its default.
 
     packages, image: at most one of them; None for the host's own prefix.
-    output: "live" allows scripts in what is shown whatever ran before (`jupyter.static`).
+    output: "live" allows scripts in what is shown whatever ran before, "static" never does; "auto"
+      until an agent or something that is not trusted acts (`jupyter.static`).
     """
 
     name: str = DEFAULT_ENVIRONMENT
@@ -75,7 +79,7 @@ class NamedEnvironment:
     packages: str | None = None
     image: str | None = None
     reuse: Literal["session", "never"] = "session"
-    output: Literal["static", "live"] = "static"
+    output: OutputRule = "auto"
 
     def sandbox_limits(self) -> Limits:
         """All limits. Memory is three quarters of what this machine or control group has."""
@@ -93,7 +97,7 @@ class NamedEnvironment:
             ("packages", None),
             ("image", None),
             ("reuse", "session"),
-            ("output", "static"),
+            ("output", "auto"),
         ):
             if (value := getattr(self, name)) != usual:
                 said[name] = value
@@ -169,11 +173,11 @@ def _built(_: None, value: Mapping[str, Any]) -> dict[str, Any]:
         check_image(image)
     if packages is not None and image is not None:
         raise UsageError("packages and image exclude each other: an image brings its own.")
-    reuse, output = value.get("reuse", "session"), value.get("output", "static")
+    reuse, output = value.get("reuse", "session"), value.get("output", "auto")
     if reuse not in ("session", "never"):
         raise UsageError('reuse is "session" or "never".')
-    if output not in ("static", "live"):
-        raise UsageError('output is "static" or "live".')
+    if output not in OUTPUT_RULES:
+        raise UsageError(f"output is one of {', '.join(OUTPUT_RULES)}.")
     return {"packages": packages, "image": image, "reuse": reuse, "output": output}
 
 
