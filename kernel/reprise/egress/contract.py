@@ -152,8 +152,9 @@ class Interceptor(Protocol):
     ) -> None:
         """Serve an accepted tunnel to its end; what is left open is cut when this returns.
 
-        client: the sandbox's end. `via` "http": the client speaks plain HTTP with absolute-form
-          requests, the first of which is for the destination; the others too, or they are refused.
+        client: the sandbox's end. `via` "http": plain HTTP, one request in origin-form with
+          "Connection: close", as the guest made it of what the program asked its proxy; the guest
+          is not to be believed, so what comes may be anything.
         now: the moment, asked anew for each request of a connection that is kept alive.
         dial: may be called late and often: a connection that a replayed step opened may be used by
           a step that runs for the first time. An interceptor that records never calls it for a

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import os
 import signal
 import site
 import socket
 import sys
 
+from reprise.guest import network
 from reprise.guest.language import LanguageKernel
 from reprise.guest.prctl import set_child_subreaper, set_dumpable
 from reprise.guest.settings import Settings
@@ -56,15 +59,28 @@ def guest(sock: socket.socket, *, dialled: bool, shared_users: bool = False) -> 
         settings, early = _hear_settings(stream, sock)
         if shared_users:
             settings = settings._replace(processes=0)
+        proxy = None
+        if settings.network is not None:
+            # First: the language kernel inherits the variables that lead there.
+            proxy = network.offer(settings.network, os.environ)
+        if settings.isolated:
+            _make_folders()
         language = LanguageKernel(settings)
         language.start()
         # From here on the language kernel starts beside us, so loading is free of charge.
         site.main()
         from reprise.guest.serve import serve  # noqa: PLC0415
 
-        serve(stream, settings, language, early)
+        serve(stream, settings, language, early, proxy)
     except StreamClosed:
         pass
+
+
+def _make_folders() -> None:
+    """The user's own, in file systems that were empty at first."""
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        if folder := os.environ.get(name):
+            os.makedirs(folder, exist_ok=True)
 
 
 def _hear_settings(stream: Stream, sock: socket.socket) -> tuple[Settings, list[Frame]]:

@@ -20,6 +20,7 @@ from reprise.guest.calls import EXPECTED, WRONG, kind_and_message, perform
 from reprise.guest.commands import Commands
 from reprise.guest.files import Files
 from reprise.guest.language import LanguageKernel, end_tree, reap_all
+from reprise.guest.proxy import Proxy
 from reprise.guest.relay import Relay
 from reprise.guest.settings import Settings
 from reprise.guest.stream import Stream, StreamClosed
@@ -61,7 +62,13 @@ def _wake_up(_number: int, _frame: object) -> None:
 class Service:
     """Everything the guest does once the language kernel has been started."""
 
-    def __init__(self, stream: Stream, settings: Settings, language: LanguageKernel) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        settings: Settings,
+        language: LanguageKernel,
+        proxy: socket.socket | None = None,
+    ) -> None:
         self._stream = stream
         self._settings = settings
         self._language = language
@@ -75,6 +82,7 @@ class Service:
         self._pause_above = PAUSE_ABOVE
         self._tail = b""
         self._next_watch = 0.0
+        self._in_memory = watch.in_memory(settings.in_memory)
         self._message_limit = settings.message or MAX_BODY[Channel.IOPUB]
         self._skeleton = {
             f"{venv.FOLDER}/{path}": (kind, text)
@@ -97,6 +105,7 @@ class Service:
             self._answer,
             self._refuse,
         )
+        self._proxy = None if proxy is None else Proxy(proxy, stream, self._poller)
         self._relay = self._connect()
         self._woken, wake = socket.socketpair()
         self._woken.setblocking(False)
@@ -142,6 +151,8 @@ class Service:
                 elif source == self._woken.fileno():
                     self._drain_wakeups()
                     self._reap()
+                elif self._proxy is not None and self._proxy.owns(source):
+                    self._proxy.handle(source, event)
                 elif isinstance(source, int):
                     self._commands.handle(source)
                 elif not source.closed:
@@ -164,6 +175,8 @@ class Service:
     def _after(self) -> None:
         self._forward_pending()
         self._commands.after()
+        if self._proxy is not None:
+            self._proxy.after()
         if self._relay.kernel_info is not None:
             self._announce(self._relay.kernel_info)
             self._relay.kernel_info = None
@@ -184,6 +197,10 @@ class Service:
                 pending.append(frame)
         elif channel is Channel.CALL:
             self._call(frame.parts)
+            self._stream.consume(frame)
+        elif channel is Channel.TUNNEL:
+            if self._proxy is not None:
+                self._proxy.take(frame.parts)
             self._stream.consume(frame)
         elif channel is Channel.PING:
             self._stream.send(Channel.PONG, frame.parts)
@@ -295,7 +312,7 @@ class Service:
         if not self._language.pid:
             return
         # Where the file systems lie in memory, what is in them counts.
-        files = watch.filled(self._settings.in_memory)
+        files = watch.filled(self._in_memory)
         used = watch.over(self._tree(), self._settings.memory, files)
         if used is not None:
             self._memory_used = used
@@ -403,14 +420,18 @@ class Service:
 
 
 def serve(
-    stream: Stream, settings: Settings, language: LanguageKernel, early: Sequence[Frame] = ()
+    stream: Stream,
+    settings: Settings,
+    language: LanguageKernel,
+    early: Sequence[Frame] = (),
+    proxy: socket.socket | None = None,
 ) -> None:
     """Serve until the host goes away, then end everything below us.
 
-    early: frames that came before there was a service.
+    early: frames that came before there was a service.  proxy: where programs connect to.
     """
     try:
-        service = Service(stream, settings, language)
+        service = Service(stream, settings, language, proxy)
         for frame in early:
             service.take(frame)
         service.run()

@@ -13,6 +13,7 @@ class Settings(NamedTuple):
       and the workspace is a fresh tree of its own.
     message: the longest iopub message the host takes.
     in_memory: folders with a file system in memory of their own; what is in them counts as memory.
+    network: what the proxy needs (`sandbox.contract.GuestNetwork`); None where nothing goes out.
     """
 
     argv: list[str]
@@ -29,6 +30,7 @@ class Settings(NamedTuple):
     open_files: int
     message: int
     in_memory: list[str]
+    network: dict[str, Any] | None = None
 
     @classmethod
     def parse(cls, data: bytes) -> Settings:

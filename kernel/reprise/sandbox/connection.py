@@ -9,7 +9,7 @@ import os
 import signal
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol, TypeVar
 
 from reprise.errors import GuestCallFailed, ProtocolViolation, SandboxDied, SandboxError, TooLarge
@@ -190,16 +190,14 @@ class Guest:
         self._send_frame(channel, data)
 
     def send_tunnel(self, tunnel: bytes, verb: bytes, data: bytes = b"") -> None:
-        """Send a TUNNEL frame; after the end nothing.
-
-        Raises FrameError when the guest lets more wait than the windows of its tunnels explain.
-        """
+        """Send a TUNNEL frame; after the end nothing. A guest that opens tunnels and takes no
+        answers is ended."""
         if self.ended.done():
             return
         try:
             self._send_frame(Channel.TUNNEL, encode(Channel.TUNNEL, [tunnel, verb, data]))
-        except SandboxError as error:
-            raise FrameError("tunnels are opened, and their answers not taken") from error
+        except SandboxError:
+            self._violation("it opened tunnels and did not take their answers")
 
     def _send_frame(self, channel: Channel, data: bytes) -> None:
         if self._queued + len(data) > MAX_QUEUED:
@@ -619,6 +617,9 @@ def settings_for(spec: SandboxSpec, workspace: str, isolated: bool) -> dict[str,
         "open_files": limits.open_files,
         "message": limits.message,
         "in_memory": _in_memory(spec, workspace) if isolated else [],
+        # Without isolation the proxy would stand on this machine's own loopback, open to all of its
+        # users, and hold nothing back: the process has the machine's network.
+        "network": asdict(spec.network) if isolated and spec.network is not None else None,
     }
 
 
