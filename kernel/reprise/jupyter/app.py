@@ -99,6 +99,7 @@ class KernelProcess:
                 lambda: environment_spec(begun.environment, begun.language, self._environ),
                 self._folder if chosen.isolated and self._takes_folder else None,
                 begun.language.name,
+                begun.network,
             ),
             self._open_log,
             self._holder(),

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reprise import settings
 from reprise.errors import RepriseError, UsageError
@@ -23,6 +24,9 @@ from reprise.sandbox.connection import launch
 from reprise.sandbox.contract import Backend, Container, LanguageKernel, SandboxSpec
 from reprise.sandbox.environment import FIXED_VARIABLES, environment_kernel, sandbox_spec
 from reprise.sandbox.named import NamedEnvironment, load
+
+if TYPE_CHECKING:
+    from reprise.replay.network import Network
 
 #: Meant for the router alone, where the language kernel otherwise gets the whole environment.
 _ROUTERS_OWN = ("JPY_PARENT_PID", "JPY_INTERRUPT_EVENT")
@@ -66,7 +70,7 @@ class Beginning:
 
     container: the first sandbox, already starting; when it could not be started, the first cell
       tries again and tells.
-    words: what that start says.
+    words: what that start says.  network: None where nothing may go out.
     left_out: arguments that the language kernel does not get.
     """
 
@@ -78,6 +82,7 @@ class Beginning:
     spec: SandboxSpec
     container: asyncio.Task[Container]
     words: Words
+    network: Network | None = None
     left_out: tuple[str, ...] = ()
 
 
@@ -128,6 +133,13 @@ async def _run(options: Options, environ: Mapping[str, str]) -> None:
     spec = sandbox_spec(environment, language, Path.cwd(), environ)
     if not chosen.isolated:
         spec = replace(spec, variables=_own_variables(environ))
+    network: Network | None = None
+    if spec.network is not None:
+        # Only then: a kernel that may not go out does not pay for it.
+        from reprise.replay.network import Network  # noqa: PLC0415
+
+        network = Network(spec)
+        spec = network.spec
     words = Words()
     container = asyncio.get_running_loop().create_task(launch(chosen, spec, words))
     # Where a sandbox takes longer (an image is pulled), the kernel answers its clients meanwhile.
@@ -136,7 +148,7 @@ async def _run(options: Options, environ: Mapping[str, str]) -> None:
     from reprise.jupyter.app import KernelProcess  # noqa: PLC0415
 
     beginning = Beginning(
-        options, environ, chosen, environment, language, spec, container, words, left_out
+        options, environ, chosen, environment, language, spec, container, words, network, left_out
     )
     await KernelProcess(beginning).run(parent)
 

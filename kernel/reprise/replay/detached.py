@@ -34,7 +34,15 @@ class DetachedSandbox:
         self.link = KernelLink()
 
     async def __aenter__(self) -> DetachedSandbox:
-        self.link.attach(await Guest.start(self._backend, self._spec, self.link))
+        if self._spec.network is None:
+            self.link.attach(await Guest.start(self._backend, self._spec, self.link))
+        else:
+            # Where nothing may go out, nobody pays for it.
+            from reprise.replay.network import Network  # noqa: PLC0415
+
+            network = Network(self._spec)
+            self.link.attach(await Guest.start(self._backend, network.spec, self.link))
+            self.link.egress = network.beside(self.link.guest, self._reader)
         await self.link.guest.ready()
         return self
 

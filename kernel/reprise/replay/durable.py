@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from reprise.errors import DatabaseUnavailable, LeaseLost, UnavailableError
 from reprise.log.model import NewOutcome, NewStep, Outcome, OutputEntry, Step
-from reprise.log.store import Notice, SessionLog
+from reprise.log.store import NetworkRow, Notice, RecordedResponse, SessionLog
 
 Written = TypeVar("Written")
 
@@ -86,6 +86,14 @@ class DurableLog:
             seq, blobs, lambda: self.log.record_outcome(seq, new, entries)
         )
 
+    async def network(self, rows: Sequence[NetworkRow]) -> None:
+        """Commit what was asked of the network, however long it takes. Raises LeaseLost."""
+        await self._outlasting(_step_of(rows), (), lambda: self.log.append_network(rows))
+
+    async def respond(self, response: RecordedResponse, pieces: Sequence[bytes]) -> None:
+        """Commit what a host answered, however long it takes. Raises LeaseLost."""
+        await self._outlasting(response.seq, pieces, lambda: self.log.record_response(response))
+
     async def _outlasting(
         self, seq: int, blobs: Sequence[bytes], write: Callable[[], Awaitable[Written]]
     ) -> Written:
@@ -140,6 +148,10 @@ class DurableLog:
         if self._recovery is not None:
             self._recovery.cancel()
         await self.log.close()
+
+
+def _step_of(rows: Sequence[NetworkRow]) -> int:
+    return next((row.seq for row in rows if row.seq is not None), -1)
 
 
 def _pauses() -> Iterator[float]:

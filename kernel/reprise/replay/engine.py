@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
 from reprise.errors import (
     DatabaseUnavailable,
@@ -32,7 +32,7 @@ from reprise.log.model import (
     Step,
 )
 from reprise.log.postgres import Log, now_us
-from reprise.log.store import Notice, SessionLog
+from reprise.log.store import NetworkRow, Notice, SessionLog
 from reprise.replay.durable import DurableLog
 from reprise.replay.executor import USING, advance_prompt, restart_interpreter
 from reprise.replay.link import KernelLink
@@ -97,6 +97,9 @@ class LiveSession:
         #: whether a step has run in the interpreter that is there
         self._used = False
         self._renewing = asyncio.Lock()
+        self._network = None
+        if start.network is not None:
+            self._network = start.network.live(self._store_rows, self._network_says)
         self._tasks: set[asyncio.Task[None]] = set()
         self.subshells: set[str] = set()
         self._deleted: set[str] = set()
@@ -133,6 +136,8 @@ class LiveSession:
     def _stand_in(self, container: Container) -> None:
         link = KernelLink()
         link.attach(Guest.of(container, self._start.spec, link))
+        if self._network is not None:
+            link.egress = self._network.carry(link.guest)
         # The link is the session's only once the guest is there: nobody can send to it before.
         link.listen(stray=self._router.stray, passed=self._router.passed, gone=self._sandbox_gone)
         self._link = link
@@ -454,6 +459,8 @@ class LiveSession:
             step = await self._durable.append(new)
             failpoint("accepted")
             self.last_seq = step.seq
+            if self._network is not None:
+                self._network.begin(step.seq)
             self._running.add(step.seq)
             self._used = self._used or new.kind in USING
             self._revivals = 0
@@ -485,6 +492,8 @@ class LiveSession:
 
         Raises LeaseLost.
         """
+        if self._network is not None:
+            await self._network.end(step.seq)
         failpoint("before-outcome")
         self._running.discard(step.seq)
         outcome = await self._durable.conclude(step.seq, new, entries or [], blobs or [])
@@ -494,6 +503,15 @@ class LiveSession:
         if self._start.spec.reuse == "never":
             self._background(self._fresh_ahead())
         return outcome
+
+    async def _store_rows(self, rows: Sequence[NetworkRow]) -> None:
+        if self._log is not None:
+            await self._log.network(rows)
+
+    def _network_says(self, code: str, text: str) -> None:
+        """What a person should know of a connection; it belongs to the step that runs."""
+        seq = self.last_seq if self._running else None
+        self._background(self.say(seq, code, text))
 
     def rolled_back(self, link: KernelLink) -> None:
         """The sandbox died in a step: start a fresh one and bring it to the step before."""
@@ -526,6 +544,8 @@ class LiveSession:
                 task.cancel()
         if self._link is not None:
             await self._link.guest.kill()
+        if self._network is not None:
+            await self._network.close()
         if self._log is not None:
             await self._log.close()
         if self._database is not None:

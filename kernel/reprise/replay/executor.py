@@ -264,6 +264,7 @@ class Player:
         pairing = Pairing((*record.outputs, *record.late))
         if pairing:
             self._link.pairings[request.msg_id] = pairing
+        self._begins(record)
         self._link.start(run)
         return _Playing(record, run, audience)
 
@@ -282,6 +283,7 @@ class Player:
             return Played(record, problem=problem)
         finally:
             self._link.end(run)
+            self._ends(record)
         final = reply_entry(run) if run.expects_reply else None
         if final is not None:
             run.recorder.add(final)
@@ -341,12 +343,15 @@ class Player:
         if failed and kind != "command":
             return Played(record)  # it had changed nothing
         recorder = OutputRecorder(self._limits.output)
+        self._begins(record)
         try:
             async with asyncio.timeout(self._time_for(record)):
                 end = await self._perform(record, recorder)
         except TimeoutError:
             await self._end_command(record)
             return Played(record, problem="it took many times its recorded time, and was ended")
+        finally:
+            self._ends(record)
         if kind != "command":
             return Played(record, problem=None if end.error is None else end.error[1])
         recorder.add(end.entry())
@@ -359,6 +364,15 @@ class Player:
             moments=(record.step.new.at, now_us()),
         )
         return Played(record, comparison, replayed=tuple(replayed))
+
+    def _begins(self, record: StepRecord) -> None:
+        """What is asked of the network from now on, this step asked before."""
+        if self._link.egress is not None:
+            self._link.egress.begin(record.step.seq, replay=True)
+
+    def _ends(self, record: StepRecord) -> None:
+        if self._link.egress is not None:
+            self._link.egress.end(record.step.seq)
 
     async def _perform(self, record: StepRecord, recorder: OutputRecorder) -> CallEnd:
         return await perform(

@@ -59,6 +59,13 @@ class Audience(Protocol):
         """An input_request; answer with `KernelLink.answer_input`."""
 
 
+class Egress(Protocol):
+    """Is told which steps run (`reprise.egress.connections.Egress`)."""
+
+    def begin(self, step: int, replay: bool = False) -> None: ...
+    def end(self, step: int) -> None: ...
+
+
 class Nobody:
     """The audience of what we ask ourselves."""
 
@@ -159,6 +166,8 @@ class KernelLink:
         #: seq of each step whose request this language kernel was sent, by its msg_id
         self.seqs: dict[str, int] = {}
         self.cause: DeathCause | None = None
+        #: who makes the connections of programs inside; None where nothing may go out
+        self.egress: Egress | None = None
         self._guest: Guest | None = None
         self._stray: Callable[[Message, str | None, bytes], None] | None = None
         self._passed: Callable[[Channel, Message, str], None] | None = None

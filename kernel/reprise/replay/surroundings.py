@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from reprise.log.store import Notice
 from reprise.replay.message import Message
@@ -12,6 +12,10 @@ from reprise.sandbox.contract import Backend, SandboxSpec
 from reprise.sandbox.environment import EnvironmentSpec
 from reprise.sandbox.frames import Channel
 from reprise.workspace.folder import HostFolder
+
+if TYPE_CHECKING:
+    # Where nothing may go out, a kernel's start does not pay for it.
+    from reprise.replay.network import Network
 
 
 @dataclass(frozen=True)
@@ -37,10 +41,11 @@ class Router(Protocol):
 
 @dataclass(frozen=True)
 class SessionPlan:
-    """What a session is started with."""
+    """What a session is started with. network: None where nothing may go out."""
 
     backend: Backend
     spec: SandboxSpec
     environment: Callable[[], EnvironmentSpec]
     folder: Callable[[], HostFolder] | None
     kernel: str
+    network: Network | None = None

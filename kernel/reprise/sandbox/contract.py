@@ -95,6 +95,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from reprise.sandbox.network import NetworkRules
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -170,7 +172,8 @@ class SandboxSpec:
     image: the sandbox's root file system: "NAME@sha256:…" in a registry, "oci:/PATH@sha256:…" in an
       OCI layout; None for the host's own prefixes (kernel.prefixes). The kernel's argv is a path
       inside it then, and kernel.prefixes is empty.
-    network: None where nothing may go out; then the guest offers no proxy.
+    network: None where nothing may go out; then the guest offers no proxy.  rules: the connections
+      that the host makes for it (`reprise.egress`; backends need not look).  environment: its name.
     reuse: "never": every step gets an interpreter of its own, on Dagger a container of its own.
     """
 
@@ -183,6 +186,8 @@ class SandboxSpec:
     image: str | None = None
     network: GuestNetwork | None = None
     reuse: Literal["session", "never"] = "session"
+    rules: NetworkRules = field(default_factory=NetworkRules)
+    environment: str = "default"
 
 
 @dataclass(frozen=True)

@@ -212,4 +212,6 @@ def sandbox_spec(
         image=named.image,
         network=GuestNetwork() if named.network.open else None,
         reuse=named.reuse,
+        rules=named.network,
+        environment=named.name,
     )
