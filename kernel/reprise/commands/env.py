@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from reprise.commands import env_create, env_limits, env_shown
+from reprise.commands import env_check, env_create, env_limits, env_shown
 from reprise.commands.terminal import Terminal
 from reprise.settings import DEFAULT_ENVIRONMENT, ENVIRONMENT
 
@@ -20,7 +20,7 @@ EXAMPLES = """\
 
 #: Each offers `add(acts, common)`: its acts, with `set_defaults(act=…)` naming what does each of
 #: them: (args, terminal) → exit code.
-_PARTS = (env_shown, env_create, env_limits)
+_PARTS = (env_create, env_shown, env_check, env_limits)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""`reprise env limit`, `mount` and `unmount`: what sandboxes may use, and the data they see."""
+"""`reprise env limit`, `mount`, `reuse`, `output`: what sandboxes may use, see and show."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from reprise.commands.terminal import Terminal
 from reprise.quantities import amount
 from reprise.quantities import seconds as duration
-from reprise.sandbox.named import LIMIT_NAMES, limit_set, mount_add, mount_remove
+from reprise.sandbox.named import LIMIT_NAMES, changed, limit_set, mount_add, mount_remove
 
 MEANINGS = {
     "memory": "of all processes of a sandbox together",
@@ -47,6 +47,33 @@ def add(acts: Any, common: argparse.ArgumentParser) -> None:
     act.add_argument("limit", metavar="LIMIT", help="its name, see below")
     act.add_argument("value", metavar="VALUE", help="such as 4GiB, 256, 30min, none, default")
     act.set_defaults(act=_limit)
+    for field, words in (("reuse", _REUSE), ("output", _OUTPUT)):
+        act = acts.add_parser(
+            field,
+            help="how long an interpreter lives" if field == "reuse" else "what outputs may do",
+            epilog=f"words:\n{words}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        act.add_argument("name", metavar="NAME")
+        act.add_argument(
+            "value", choices=[line.split()[0] for line in words.splitlines() if line[2] != " "]
+        )
+        act.add_argument("--json", action="store_true", help="the result as JSON")
+        act.set_defaults(act=_word, field=field)
+
+
+_REUSE = """\
+  session   all steps share one interpreter, as in any notebook (the usual)
+  never     every step gets an interpreter of its own, with the files that the steps before left:
+            no variable outlives its step; on Dagger also a container of its own
+"""
+_OUTPUT = """\
+  auto      once an agent ran a step, or something of unknown trust was mounted, later outputs are
+            shown without scripts (the usual): nothing in the page acts in your name
+  static    outputs are shown without scripts from the first one on
+  live      scripts in outputs run whatever ran before; only for sessions whose code you trust as
+            much as your own
+"""
 
 
 def _mount(args: argparse.Namespace, terminal: Terminal) -> int:
@@ -89,3 +116,12 @@ def told(name: str, value: float) -> str:
     if name in _TIMES:
         return duration(value)
     return f"{value:g}" if name in _COUNTS else amount(int(value))
+
+
+def _word(args: argparse.Namespace, terminal: Terminal) -> int:
+    environment = changed(args.name, **{args.field: args.value})
+    if args.json:
+        terminal.json({"environment": environment.name, args.field: args.value})
+        return 0
+    terminal.line(f"{args.field} of {environment.name}: {args.value}, from the next kernel on.")
+    return 0

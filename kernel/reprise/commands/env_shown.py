@@ -1,29 +1,77 @@
-"""`reprise env show` and `env list`: what an environment says, for people and as JSON."""
+"""`reprise env show`, `list` and `diff`: what environments say, for people and as JSON."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from reprise.commands.env_limits import MEANINGS, told
+from reprise.commands.env_sessions import InUse, session_environment, sessions_of_environments
+from reprise.commands.opened import SHOWN_ID
 from reprise.commands.terminal import Terminal
+from reprise.environments.files import size_of
+from reprise.errors import RepriseError
+from reprise.jupyter.kernelspec import NATIVE, language_kernel
+from reprise.log.model import Json
+from reprise.quantities import amount
+from reprise.sandbox.built import SHOWN, built_folder
+from reprise.sandbox.environment import difference, environment_kernel, environment_spec
 from reprise.sandbox.named import LIMIT_NAMES, NamedEnvironment, environments, load
+from reprise.sandbox.network import NetworkRules
+
+_REUSE = {
+    "session": "all steps share one interpreter",
+    "never": "every step gets an interpreter of its own",
+}
+_OUTPUT = {
+    "auto": "scripts in outputs are held back once an agent or something untrusted ran",
+    "static": "scripts in outputs never run",
+    "live": "scripts in outputs always run",
+}
 
 
 def add(acts: Any, common: argparse.ArgumentParser) -> None:
-    act = acts.add_parser("show", parents=[common], help="limits, mounts and variables")
+    act = acts.add_parser("show", parents=[common], help="what an environment says")
+    act.add_argument("name", metavar="NAME", nargs="?", help="(or --environment NAME)")
+    act.add_argument("--packages", action="store_true", help="list its packages too")
     act.set_defaults(act=_show)
-    act = acts.add_parser("list", parents=[common], help="the names of all environments")
+    act = acts.add_parser("list", parents=[common], help="all environments, and who uses them")
     act.set_defaults(act=_list)
+    act = acts.add_parser(
+        "diff", parents=[common], help="how two environments differ (exit 1 when they do)"
+    )
+    act.add_argument("old", metavar="A", help="an environment, or a session")
+    act.add_argument("new", metavar="B", help="an environment, or a session")
+    act.set_defaults(act=_diff)
+
+
+# show ---------------------------------------------------------------------------------------------
 
 
 def _show(args: argparse.Namespace, terminal: Terminal) -> int:
-    environment = load(args.environment)
+    environment = load(args.name or args.environment)
+    # What stands on the host is read each time; a built one that is gone is shown all the same.
+    try:
+        spec, missing = _spec_of(environment), ""
+    except RepriseError as error:
+        spec, missing = {}, str(error)
+    packages = {str(name): str(version) for name, version, _ in spec.get("packages", ())}
     if args.json:
-        terminal.json(_as_json(environment))
+        terminal.json({**_as_json(environment), "packages": packages, "missing": missing or None})
         return 0
     terminal.line(f"environment {environment.name}")
+    terminal.line(f"stands on   {_standing(environment, spec)}")
+    if missing:
+        terminal.warn(missing)
+    else:
+        python = str(spec.get("interpreter", {}).get("version", "")).partition(" ")[0]
+        terminal.line(f"packages    {len(packages)}, Python {python}")
+    terminal.line(f"network     {_network(environment.network)}")
+    terminal.line(f"reuse       {environment.reuse}: {_REUSE[environment.reuse]}")
+    terminal.line(f"output      {environment.output}: {_OUTPUT[environment.output]}")
+    terminal.line()
     limits = asdict(environment.sandbox_limits())
     terminal.table(
         ["limit", "value", "", "of what"],
@@ -43,17 +91,35 @@ def _show(args: argparse.Namespace, terminal: Terminal) -> int:
         terminal.line("no data is mounted (`reprise env mount DIR`)")
     for name, value in environment.variables.items():
         terminal.line(f"variable {name}={value}")
+    if args.packages:
+        terminal.line()
+        terminal.table(["package", "version"], [[*each] for each in sorted(packages.items())])
     return 0
 
 
-def _list(args: argparse.Namespace, terminal: Terminal) -> int:
-    names = environments()
-    if args.json:
-        terminal.json({"environments": names, "in_use": args.environment})
-        return 0
-    for name in names:
-        terminal.line(f"{name}  (in use)" if name == args.environment else name)
-    return 0
+def _spec_of(environment: NamedEnvironment) -> dict[str, Json]:
+    kernel = environment_kernel(environment, language_kernel(NATIVE))
+    return environment_spec(environment, kernel).to_json()
+
+
+def _standing(environment: NamedEnvironment, spec: Mapping[str, Json]) -> str:
+    if environment.packages is not None:
+        return f"{environment.packages} (built; `reprise env lock {environment.name}`)"
+    if environment.image is not None:
+        return environment.image
+    return f"this machine's own prefix {spec.get('base', '')}".rstrip()
+
+
+def _network(rules: NetworkRules) -> str:
+    if not rules.open:
+        return "none"
+    places = [*sorted(rules.allow), *(f"{each} (private)" for each in sorted(rules.private))]
+    said = ", ".join(places)
+    if rules.record:
+        said += "; responses are recorded"
+    if rules.secrets:
+        said += f"; credentials for {', '.join(sorted({each.host for each in rules.secrets}))}"
+    return said
 
 
 def _as_json(environment: NamedEnvironment) -> dict[str, object]:
@@ -63,8 +129,117 @@ def _as_json(environment: NamedEnvironment) -> dict[str, object]:
         "set": sorted(environment.limits),
         "mounts": [mount.to_json() for mount in environment.mounts],
         "variables": dict(environment.variables),
+        "built": environment.packages,
+        "image": environment.image,
+        "network": environment.network.to_json(),
+        "reuse": environment.reuse,
+        "output": environment.output,
     }
 
 
 def _set_here(environment: NamedEnvironment, name: str) -> str:
     return "set" if name in environment.limits else "default"
+
+
+# list ---------------------------------------------------------------------------------------------
+
+
+def _list(args: argparse.Namespace, terminal: Terminal) -> int:
+    names = environments()
+    found, broken = [], {}
+    for name in names:
+        try:
+            found.append(load(name))
+        except RepriseError as error:
+            broken[name] = str(error)
+    try:
+        used, unknown = sessions_of_environments(terminal), ""
+    except RepriseError as error:
+        used, unknown = InUse(), str(error)
+    if args.json:
+        terminal.json(
+            {
+                "environments": names,
+                "in_use": args.environment,
+                "details": [_listed(each, used) for each in found],
+                "broken": broken,
+            }
+        )
+        return 0
+    rows = []
+    for environment in found:
+        listed = _listed(environment, used)
+        marked = "  (in use)" if environment.name == args.environment else ""
+        rows.append(
+            [
+                environment.name + marked,
+                _short(environment),
+                "" if listed["bytes"] is None else amount(listed["bytes"]),
+                _by_whom(listed["sessions"]),
+            ]
+        )
+    terminal.table(["environment", "stands on", "size", "sessions"], rows)
+    for reason in broken.values():
+        terminal.warn(reason)
+    if unknown:
+        terminal.warn(f"Which sessions use them is not known: {unknown}")
+    return 0
+
+
+def _listed(environment: NamedEnvironment, used: InUse) -> dict[str, Any]:
+    """One environment. sessions: of the host's prefix none is told, since no session names it."""
+    sessions, size = None, None
+    if environment.packages is not None:
+        sessions = [str(each.id) for each in used.built.get(environment.packages, ())]
+        folder = built_folder(environment.packages)
+        size = size_of(folder) if folder.is_dir() else None
+    elif environment.image is not None:
+        sessions = [str(each.id) for each in used.image.get(environment.image, ())]
+    return {
+        "environment": environment.name,
+        "built": environment.packages,
+        "image": environment.image,
+        "here": environment.packages is None or size is not None,
+        "bytes": size,
+        "sessions": sessions,
+    }
+
+
+def _short(environment: NamedEnvironment) -> str:
+    if environment.packages is not None:
+        here = "" if built_folder(environment.packages).is_dir() else ", not on this machine"
+        return f"built {environment.packages[:SHOWN]}{here}"
+    if environment.image is not None:
+        name, _, digest = environment.image.partition("@sha256:")
+        return f"image {name}@{digest[:SHOWN]}"
+    return "this machine's prefix"
+
+
+def _by_whom(sessions: list[str] | None) -> str:
+    if not sessions:
+        return "" if sessions is None else "none"
+    named = ", ".join(each[:SHOWN_ID] for each in sessions[:3])
+    return named if len(sessions) <= 3 else f"{named} and {len(sessions) - 3} more"
+
+
+# diff ---------------------------------------------------------------------------------------------
+
+
+def _diff(args: argparse.Namespace, terminal: Terminal) -> int:
+    old, new = (_side(each, terminal) for each in (args.old, args.new))
+    said = difference(old, new)
+    if args.json:
+        terminal.json({"old": args.old, "new": args.new, "differences": said})
+    elif said:
+        for phrase in said:
+            terminal.line(phrase)
+    else:
+        terminal.line(f"{args.old} and {args.new} are the same environment.")
+    return 1 if said else 0
+
+
+def _side(named: str, terminal: Terminal) -> Mapping[str, Json]:
+    """The spec of an environment as it is now, or of the one that a session last ran in."""
+    if named in environments():
+        return _spec_of(load(named))
+    return session_environment(named, terminal)[1]

@@ -1,14 +1,19 @@
-"""`reprise gc`: deletes what is kept for nobody: bytes without a name, trees that nobody mounts."""
+"""`reprise gc`: deletes what is kept for nobody: bytes without a name, trees that nobody
+mounts, environments that nobody names."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 
+from reprise.commands.env_sessions import sessions_of_environments
 from reprise.commands.opened import opened_log
 from reprise.commands.terminal import Terminal
+from reprise.environments.collect import collect as collect_built
+from reprise.environments.collect import named_digests
 from reprise.log.collection import GRACE_S, Collected
 from reprise.quantities import amount, parse_seconds
+from reprise.sandbox.built import built_home
 from reprise.sandbox.kept_trees import CollectedTrees
 from reprise.sandbox.kept_trees import collect as collect_trees
 from reprise.settings import home
@@ -35,14 +40,23 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     grace_s = GRACE_S if args.grace is None else parse_seconds(args.grace)
     found = asyncio.run(_collect(grace_s, args.dry_run, terminal))
     trees = collect_trees(home() / "mounts", grace_s=grace_s, dry_run=args.dry_run)
+    # What an environment or a session's head names stays.
+    keep = named_digests() | sessions_of_environments(terminal).built.keys()
+    built = collect_built(built_home(), keep, grace_s=grace_s, dry_run=args.dry_run)
     if args.json:
-        terminal.json({**vars(found), "mounts": vars(trees)})
+        terminal.json({**vars(found), "mounts": vars(trees), "environments": vars(built)})
         return 0
     verb = "would go" if found.dry_run else "are gone"
     left = f", and {found.files} files left by writers that died" if found.files else ""
     terminal.line(f"{found.blobs} blobs that nothing names{left} {verb}: {amount(found.bytes)}.")
     if trees.trees or trees.left:
         terminal.line(_told(trees, verb))
+    if built.built or built.left:
+        left = f", and {built.left} that were left half built" if built.left else ""
+        terminal.line(
+            f"{built.built} built environments that no environment and no session names{left} "
+            f"{verb}: {amount(built.bytes)}."
+        )
     return 0
 
 

@@ -52,18 +52,23 @@ def build(
     interpreter: Interpreter,
     *,
     find_links: Sequence[Path] = (),
+    anew: bool = False,
     told: Callable[[str], None] = lambda _: None,
 ) -> Built:
     """The built environment of a lock, made if it is not here. Blocks: downloads, for minutes.
 
     find_links: folders with wheels that no index has; those that the lock names are kept with it.
+    anew: also when it is here; kernels that run keep what they have.
     Raises UsageError, UnavailableError, HashMismatch; what is there is whole then.
     """
     digest = lock.digest(interpreter.about)
     folder = built_folder(digest)
     try:
         with _locked(digest, told) as held:
-            if folder.is_dir() and built_python(digest).exists():
+            if not anew and folder.is_dir() and built_python(digest).exists():
+                # No collection takes it before it has a name.
+                with contextlib.suppress(FileNotFoundError):
+                    os.utime(folder / USE)
                 return Built(digest, folder, new=False)
             remove_left(built_home())
             with _making(built_home()) as (making, busy):
@@ -176,10 +181,12 @@ def _finish(making: Path, folder: Path) -> None:
             os.chmod(root, 0o555)  # noqa: PTH101, S103
     # What a name leads to is on the disk before the name is.
     os.sync()
-    if folder.is_dir():  # its interpreter is gone
-        remove(folder)
     making.chmod(0o555)
+    aside = folder.with_name(f"{MAKING}{secrets.token_hex(8)}")
+    with contextlib.suppress(FileNotFoundError):
+        folder.rename(aside)  # damaged, or its interpreter is gone
     making.rename(folder)
+    remove(aside)
 
 
 @contextlib.contextmanager
