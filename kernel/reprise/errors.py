@@ -61,6 +61,10 @@ class SandboxError(UnavailableError):
     """A sandbox could not be started or reached; says which backend and why."""
 
 
+class UntrustedCode(UsageError):
+    """Code that nobody vouches for was to run where nothing isolates it; it was not let in."""
+
+
 class SandboxDied(RepriseError):
     """The sandbox ended while it was needed; `cause` is the `DeathCause` of sandbox.contract."""
 

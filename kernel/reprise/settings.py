@@ -22,6 +22,8 @@ ENVIRONMENT = "REPRISE_ENVIRONMENT"
 SESSION = "REPRISE_SESSION"
 #: `no`: nothing of the notebook's folder comes into the sandbox.
 FOLDER = "REPRISE_FOLDER"
+#: `yes`: the backend `process` also takes skills that nobody vouches for. Long on purpose.
+RUN_UNTRUSTED = "REPRISE_RUN_UNTRUSTED_SKILL_CODE_WITHOUT_ISOLATION"
 #: Where the state of the embedded parts lies.
 HOME = "REPRISE_HOME"
 
@@ -45,6 +47,9 @@ TREE_SECONDS = 10.0
 
 #: The largest file that is kept as an artifact: it passes through this process' memory.
 ARTIFACT_BYTES = 512 << 20
+
+#: The largest body of a response that is recorded for replays; larger ones pass unrecorded.
+RECORDED_BYTES = 256 << 20
 
 #: Share of the machine's (or the control group's) memory that one sandbox may use by default.
 MEMORY_SHARE = 0.75

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from reprise.client import AsyncKernel, aconnect
+from reprise.settings import RUN_UNTRUSTED
 from tests.fixtures.kernel import Database
 
 #: Makes a client; what it makes is closed after the test.
@@ -30,6 +31,8 @@ def env(database: Database, backend: str) -> dict[str, str]:
         "REPRISE_BACKEND": backend,
         "REPRISE_SESSION": "",
         "REPRISE_ENVIRONMENT": "",
+        # What is mounted here is the tests' own.
+        RUN_UNTRUSTED: "yes",
     }
 
 

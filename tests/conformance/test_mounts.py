@@ -11,6 +11,7 @@ import pytest
 
 from reprise.errors import SandboxDied, SandboxError, TooLarge, UsageError
 from reprise.sandbox.contract import Limits, Tree
+from reprise.settings import RUN_UNTRUSTED
 from tests.conformance.test_backends import BACKENDS
 from tests.fixtures.mounts import sha256, tree_of
 from tests.fixtures.sandbox import PATIENCE, Cells, StartCells
@@ -60,6 +61,8 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Trees of the process backend go to a place of this test's own."""
     home = tmp_path / "home"
     monkeypatch.setenv("REPRISE_HOME", str(home))
+    # What is mounted here is the tests' own.
+    monkeypatch.setenv(RUN_UNTRUSTED, "yes")
     return home
 
 

@@ -17,6 +17,7 @@ from reprise.sandbox.kept_trees import CollectedTrees, collect
 from reprise.sandbox.kept_trees import keep as keep_for
 from reprise.sandbox.tree_use import TreeUse
 from reprise.sandbox.trees import CheckedTree, check_tree
+from reprise.settings import RUN_UNTRUSTED
 from tests.fixtures.mounts import tree_of
 from tests.fixtures.sandbox import PATIENCE, StartCells
 
@@ -293,8 +294,11 @@ async def test_names_that_are_no_trees_are_left_alone(tmp_path: Path) -> None:
     assert set(os.listdir(mounts)) == {"mine", "ab", ".marks"}
 
 
-async def test_a_mount_lasts_as_long_as_its_sandbox(start_cells: StartCells, home: Path) -> None:
+async def test_a_mount_lasts_as_long_as_its_sandbox(
+    start_cells: StartCells, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home.mkdir()
+    monkeypatch.setenv(RUN_UNTRUSTED, "yes")
     cells = await start_cells("process")
     path = await cells.guest.container.mount("/skills/s", tree_of({"f": b"ff"}))
     assert collect(home / "mounts", grace_s=-60, dry_run=False) == NOTHING

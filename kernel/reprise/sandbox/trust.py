@@ -1,0 +1,35 @@
+"""Which code may run where nothing isolates it: the code of skills only when somebody said so."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+
+from reprise.errors import UntrustedCode
+from reprise.settings import RUN_UNTRUSTED
+
+#: Where skills are mounted: trees that bring code to run. What lies elsewhere is data.
+SKILLS = "/skills/"
+
+#: Whether somebody of this machine vouches for a tree, by its digest.
+Trusted = Callable[[str], bool]
+
+
+def trusts_nothing(_digest: str) -> bool:
+    """Nobody has vouched for anything yet."""
+    return False
+
+
+def check_trust(
+    target: str, digest: str, trusted: Trusted, environ: Mapping[str, str] = os.environ
+) -> None:
+    """For use where no wall is: raises UntrustedCode for a skill that nobody vouches for."""
+    if not target.startswith(SKILLS) or trusted(digest) or environ.get(RUN_UNTRUSTED) == "yes":
+        return
+    raise UntrustedCode(
+        f"{target!a} was not mounted: it brings code that nobody here has vouched for, and the "
+        "backend `process` has no wall: that code would run as you, with your files, your network "
+        "and your keys. What was mounted before stays. Run this session in a sandbox: unset "
+        "REPRISE_BACKEND (`reprise doctor` says what this machine can do and what it lacks). "
+        f"To run it here all the same, set {RUN_UNTRUSTED}=yes where the kernel starts."
+    )
