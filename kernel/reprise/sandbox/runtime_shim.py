@@ -364,6 +364,9 @@ def edited(config: Any, policy: Policy, *, swap: bool = False) -> dict[str, Any]
     if got["network"] == "none":
         others = [each for each in linux["namespaces"] if each.get("type") != "network"]
         linux["namespaces"] = [*others, {"type": "network"}]
+    if got["runtime"].startswith("crun"):
+        # crun before 1.9 takes no later number, and nothing of later versions is in there.
+        config["ociVersion"] = "1.0.2"
     return got
 
 
