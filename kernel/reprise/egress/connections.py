@@ -62,7 +62,7 @@ class Egress:
     """The connections of one sandbox; a `sandbox.connection.TunnelListener`.
 
     sink: hears each row.  say: told what a person should know, once a step for each thing.
-    index, index_private: places of the package index (`package_index`).
+    index: places of the package index (`package_index`).
     own: the addresses of this machine.  environment: its name, for the sentences.
     """
 
@@ -75,14 +75,11 @@ class Egress:
         resolver: Resolver = system_resolver,
         interceptor: Interceptor | None = None,
         index: Iterable[str] = (),
-        index_private: Iterable[str] = (),
         environment: str = "default",
         own: Callable[[], frozenset[Address]] = own_addresses,
     ) -> None:
         self._rules = rules
-        self._policy = Policy(
-            rules, index=index, index_private=index_private, environment=environment
-        )
+        self._policy = Policy(rules, index=index, environment=environment)
         self._ledger = Ledger(rules, sink, time.monotonic, lambda: time.time_ns() // 1000)
         self._say = say
         self._resolver = resolver

@@ -122,8 +122,8 @@ def rule(place: str) -> Rule | None:
 class Policy:
     """The rules of one environment, ready to judge.
 
-    index: places of the package index that the host's pip and uv are configured with, and of those
-      the private ones; they count where the rules allow `package-index`.
+    index: places of the package index that the host's pip and uv are configured with; they count
+      where the rules allow `package-index`, private ones too: the operator named them there.
     environment: its name, for the sentences.
     """
 
@@ -132,14 +132,12 @@ class Policy:
         rules: NetworkRules,
         *,
         index: Iterable[str] = (),
-        index_private: Iterable[str] = (),
         environment: str = "default",
     ) -> None:
-        places, private = set(rules.allow), set(rules.private)
-        if PACKAGE_INDEX in places:
-            places.update(index)
-            private.update(index_private)
-        self._allowed = _rules(places)
+        private = set(rules.private)
+        if PACKAGE_INDEX in rules.allow:
+            private.update(index)
+        self._allowed = _rules(set(rules.allow) - {PACKAGE_INDEX})
         self._private = _rules(private)
         self._option = "" if environment == "default" else f" --environment {environment}"
 
