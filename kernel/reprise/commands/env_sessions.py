@@ -9,18 +9,22 @@ from dataclasses import dataclass, field
 
 from reprise.commands.opened import find_session, opened_log
 from reprise.commands.terminal import Terminal
-from reprise.errors import SessionNotFound, UsageError
+from reprise.errors import LogCorrupt, SessionNotFound, UsageError
 from reprise.log.model import Json
 from reprise.log.store import SessionInfo
 
 
 @dataclass
 class InUse:
-    """Sessions by what they last ran in: what was built, the image, the host's prefix."""
+    """Sessions by what they last ran in: what was built, the image, the host's prefix.
+
+    unrecorded: whose environment the log has lost (`reprise log --check` says more).
+    """
 
     built: dict[str, list[SessionInfo]] = field(default_factory=dict)
     image: dict[str, list[SessionInfo]] = field(default_factory=dict)
     host: list[tuple[SessionInfo, Mapping[str, Json]]] = field(default_factory=list)
+    unrecorded: list[SessionInfo] = field(default_factory=list)
 
 
 def sessions_of_environments(terminal: Terminal) -> InUse:
@@ -37,9 +41,14 @@ async def _in_use(terminal: Terminal) -> InUse:
                 continue
             if info.environment not in specs:
                 reader = await log.reader(info.id)
-                specs[info.environment] = await reader.environment(info.environment)
+                try:
+                    specs[info.environment] = await reader.environment(info.environment)
+                except LogCorrupt:
+                    specs[info.environment] = {}
             spec = specs[info.environment]
-            if built := spec.get("built"):
+            if not spec:
+                found.unrecorded.append(info)
+            elif built := spec.get("built"):
                 found.built.setdefault(str(built), []).append(info)
             elif image := spec.get("image"):
                 found.image.setdefault(str(image), []).append(info)
