@@ -137,6 +137,7 @@ def test_gc_frees_what_a_deleted_session_held(
         "bytes": 2 << 20,
         "dry_run": False,
         "mounts": nothing,
+        "environments": {"built": 0, "left": 0, "bytes": 0},
     }
     assert not path.exists()
 
