@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from reprise.commands import env_check, env_create, env_limits, env_shown
+from reprise.commands import env_check, env_create, env_limits, env_network, env_shown
 from reprise.commands.terminal import Terminal
 from reprise.settings import DEFAULT_ENVIRONMENT, ENVIRONMENT
 
@@ -15,12 +15,14 @@ EXAMPLES = """\
   reprise env unmount /data/images
   reprise env limit memory 4GiB                "none" for no limit, "default" to take it back
   reprise env limit wall 30min --environment long-jobs
+  reprise env allow example.org *.example.org:8443 package-index
+  reprise env deny example.org
   REPRISE_ENVIRONMENT=long-jobs reprise lab
 """
 
 #: Each offers `add(acts, common)`: its acts, with `set_defaults(act=…)` naming what does each of
 #: them: (args, terminal) → exit code.
-_PARTS = (env_create, env_shown, env_check, env_limits)
+_PARTS = (env_create, env_shown, env_check, env_limits, env_network)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

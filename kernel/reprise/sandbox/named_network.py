@@ -1,0 +1,85 @@
+"""Changes what a named environment says of the network: which places, which limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from reprise.errors import UsageError
+from reprise.quantities import parse_size
+from reprise.sandbox.named import NamedEnvironment, load, load_or_new, save
+from reprise.sandbox.network import PACKAGE_INDEX, NetworkRules, check_place, parse_rules
+
+
+def network_allow(name: str, places: Iterable[str], *, private: bool = False) -> NamedEnvironment:
+    """Allow places (HOST, HOST:PORT, *.HOST, PACKAGE_INDEX) of an environment.
+
+    private: at addresses too that are refused otherwise. Raises UsageError.
+    """
+    environment = load_or_new(name)
+    rules = environment.network
+    added = tuple(check_place(each, () if private else (PACKAGE_INDEX,)) for each in places)
+    if private:
+        # It allows all that the same place in `allow` does.
+        allow = tuple(each for each in rules.allow if each not in added)
+        rules = replace(rules, allow=allow, private=_union(rules.private, added))
+    else:
+        added = tuple(each for each in added if each not in rules.private)
+        rules = replace(rules, allow=_union(rules.allow, added))
+    return _saved(environment, rules)
+
+
+def network_deny(name: str, places: Iterable[str]) -> NamedEnvironment:
+    """Allow these places no longer. Raises UsageError for one that no rule names."""
+    environment = load(name)
+    rules = environment.network
+    for each in places:
+        place = each.lower()
+        if place not in (*rules.allow, *rules.private):
+            there = ", ".join((*rules.allow, *rules.private)) or "none"
+            raise UsageError(
+                f"{each!r} is no place that {name!r} allows by that name, so nothing was changed. "
+                f"Allowed: {there}."
+            )
+        rules = replace(
+            rules,
+            allow=tuple(one for one in rules.allow if one != place),
+            private=tuple(one for one in rules.private if one != place),
+        )
+    return _saved(environment, rules)
+
+
+def network_limits(
+    name: str, *, connections: str | None, rate: str | None, size: str | None
+) -> NamedEnvironment:
+    """Set limits of the network from what a person wrote ("none" for no limit). Raises
+    UsageError."""
+    environment = load_or_new(name)
+    said = environment.network.to_json()
+    for field, text, read in (
+        ("connections", connections, _number),
+        ("rate", rate, _number),
+        ("bytes", size, parse_size),
+    ):
+        if text == "default":
+            said.pop(field, None)
+        elif text is not None:
+            said[field] = 0 if text in ("none", "0") else read(text)
+    return _saved(environment, parse_rules(said))
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is no number.") from None
+
+
+def _union(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*old, *new)))
+
+
+def _saved(environment: NamedEnvironment, rules: NetworkRules) -> NamedEnvironment:
+    changed = replace(environment, network=rules)
+    save(changed)
+    return changed
