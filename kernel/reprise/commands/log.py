@@ -8,6 +8,7 @@ import json
 import shlex
 from collections.abc import Mapping
 
+from reprise.commands.log_network import network
 from reprise.commands.opened import (
     add_session,
     find_session,
@@ -27,6 +28,7 @@ EXAMPLES = """\
   reprise log 3f2a                    all steps of the session whose id begins so
   reprise log analysis.ipynb --last 20
   reprise log 3f2a --json | jq '.steps[] | select(.outcome != "ok")'
+  reprise log 3f2a --network          what each step asked of the network
   reprise log 3f2a --check            recompute every digest; exit 1 names the first bad step
 """
 
@@ -49,6 +51,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="recompute digests, chain and hashes of outputs, and read every blob",
     )
+    parser.add_argument(
+        "--network", action="store_true", help="which hosts each step asked, and what became of it"
+    )
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -64,7 +69,9 @@ async def _run(args: argparse.Namespace, terminal: Terminal) -> int:
             return await _check(log, reader, args, terminal)
         steps = (await reader.info()).steps
         start = 0 if args.last is None else max(0, steps - max(args.last, 0))
-        if args.json:
+        if args.network:
+            await network(reader, start, args.json, terminal)
+        elif args.json:
             await _as_json(reader, start, args.outputs, terminal)
         else:
             await _as_table(reader, start, terminal)
