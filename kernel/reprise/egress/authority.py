@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import ipaddress
 import os
 import ssl
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -20,13 +21,15 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from reprise.egress.policy import NoHost, normal_host
+
 #: Sandboxes live for hours or weeks. Not before yesterday: their clocks are this machine's, but
 #: programs in them may set one back.
-_BEFORE: Final = datetime.timedelta(days=1)
-_AUTHORITY_DAYS: Final = datetime.timedelta(days=3650)
+_BEFORE: Final = dt.timedelta(days=1)
+_AUTHORITY_DAYS: Final = dt.timedelta(days=3650)
 #: Some clients refuse a server's certificate that is valid for more than 398 days.
-_LEAF_DAYS: Final = datetime.timedelta(days=390)
-_RENEWED: Final = datetime.timedelta(days=30)
+_LEAF_DAYS: Final = dt.timedelta(days=390)
+_RENEWED: Final = dt.timedelta(days=30)
 
 #: Hosts whose certificates are kept; a wildcard rule may name any number of them.
 _KEPT: Final = 256
@@ -49,7 +52,7 @@ class Authority:
         self._leaf_key = ec.generate_private_key(ec.SECP256R1())
         self._certificate = self._own()
         self.certificate = self._certificate.public_bytes(Encoding.PEM).decode("ascii")
-        self._contexts: OrderedDict[str, tuple[ssl.SSLContext, datetime.datetime]] = OrderedDict()
+        self._contexts: OrderedDict[str, tuple[ssl.SSLContext, dt.datetime]] = OrderedDict()
 
     def _own(self) -> x509.Certificate:
         name = x509.Name(
@@ -86,10 +89,11 @@ class Authority:
             self._contexts.popitem(last=False)
         return kept[0]
 
-    def _context(self, host: str, now: datetime.datetime) -> ssl.SSLContext:
+    def _context(self, host: str, now: dt.datetime) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(_ALPN)
+        context.sni_callback = _only(host)
         pem = self.leaf(host, now).public_bytes(Encoding.PEM) + self._leaf_key.private_bytes(
             Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
         )
@@ -103,7 +107,7 @@ class Authority:
             os.close(descriptor)
         return context
 
-    def leaf(self, host: str, now: datetime.datetime | None = None) -> x509.Certificate:
+    def leaf(self, host: str, now: dt.datetime | None = None) -> x509.Certificate:
         """A certificate for one host, signed by this authority."""
         now = now or _now()
         return (
@@ -134,6 +138,19 @@ class Authority:
         )
 
 
+def _only(host: str) -> Callable[[ssl.SSLObject, str, ssl.SSLContext], int | None]:
+    """Ends handshakes that name another host than the one the connection was opened to."""
+
+    def named(_tls: ssl.SSLObject, name: str | None, _context: ssl.SSLContext) -> int | None:
+        try:
+            same = name is None or normal_host(name) == host
+        except NoHost:
+            same = False
+        return None if same else ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
+
+    return named
+
+
 def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=not signs_certificates,
@@ -155,5 +172,5 @@ def _alternative(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)

@@ -107,6 +107,10 @@ class Egress:
         """A step has ended; rows of all that it has asked so far are with the sink."""
         self._ledger.end(step)
 
+    def replays(self, going_on: bool) -> None:
+        """Whether what comes between steps belongs to a replay; a step that begins says so too."""
+        self._ledger.replaying = going_on
+
     @property
     def moment(self) -> Moment:
         """The step that what happens now belongs to."""

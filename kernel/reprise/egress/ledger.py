@@ -78,6 +78,8 @@ class Ledger:
         self._now = now
         self._running: dict[int, bool] = {}
         self._latest = -1
+        #: whether what comes between steps belongs to a replay
+        self.replaying = False
         self._entries: set[Entry] = set()
         self._refusals: dict[tuple[str, int, str, str], _Repeated] = {}
         self._limits = _Limits()
@@ -88,7 +90,7 @@ class Ledger:
     def moment(self) -> Moment:
         """The step that what happens now belongs to."""
         if not self._running:
-            return Moment(None, False, self._latest)
+            return Moment(None, self.replaying, self._latest)
         step = next(reversed(self._running))
         return Moment(step, self._running[step], self._latest)
 
@@ -97,6 +99,7 @@ class Ledger:
         self._running.pop(step, None)
         self._running[step] = replay
         self._latest = step
+        self.replaying = replay
         self._limits.spent = 0
         self._go_on()
 

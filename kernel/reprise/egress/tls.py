@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from typing import Final
 
@@ -105,11 +106,9 @@ class TlsStream:
             await self._flush()
 
     async def end(self) -> None:
-        try:
+        # The peer's own goodbye has not come; ours lies in the outgoing bytes all the same.
+        with contextlib.suppress(ssl.SSLError):
             self._tls.unwrap()
-        except ssl.SSLError:
-            # The peer's own goodbye has not come; ours lies in the outgoing bytes all the same.
-            pass
         await self._flush()
         await self._inner.end()
 
@@ -128,4 +127,6 @@ def reason(error: ssl.SSLError) -> str:
     """Why OpenSSL refused, in words: "certificate verify failed: unable to get local issuer …"."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate cannot be trusted ({error.verify_message.rstrip('.')})"
+    if error.reason == "CALLBACK_FAILED":
+        return "it asks for another host than the connection was opened to"
     return (error.reason or str(error)).replace("_", " ").lower()

@@ -62,6 +62,11 @@ def guest(sock: socket.socket, *, dialled: bool, shared_users: bool = False) -> 
         if settings.network is not None:
             # First: the language kernel inherits the variables that lead there.
             proxy = network.offer(settings.network, os.environ)
+            if certificate := settings.network["authority"]:
+                from reprise.guest.authority import trust  # noqa: PLC0415
+
+                prefix = os.path.dirname(os.path.dirname(settings.argv[0]))
+                trust(certificate, os.environ, prefix)
         if settings.isolated:
             _make_folders()
         language = LanguageKernel(settings)

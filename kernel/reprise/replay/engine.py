@@ -209,6 +209,8 @@ class LiveSession:
             self._database, self._id = await self._open_log()
         opened = await self._take(self._database, self._id)
         self._log = DurableLog(opened, self._on_lease_lost, self._on_waits)
+        if self._network is not None:
+            self._network.opened(self._log)
         self._lease_lost = None
 
     async def _take(self, database: Log, session: uuid.UUID) -> SessionLog:
@@ -253,6 +255,8 @@ class LiveSession:
                 self._log,
                 DurableLog(opened, self._on_lease_lost, self._on_waits),
             )
+            if self._network is not None:
+                self._network.opened(self._log)
             self._id, self._lease_lost = session, None
             self.prompt_offset, self.last_seq = 0, None
             self._way = Resume(self._start, self._router, self.say)
@@ -413,6 +417,8 @@ class LiveSession:
             finally:
                 self._router.progress(None)
             self.live, self._used = True, True
+            if self._network is not None:
+                self._network.caught_up()
             self._next_prompt = next_prompt(steps)
             await self._way.done(chosen, opened.next_seq - 1, time.monotonic() - started)
             return

@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from reprise.egress.connections import Egress
 from reprise.egress.contract import Say, unheard
 from reprise.errors import RepriseError
 from reprise.log.store import LogReader, NetworkRow
+from reprise.replay.durable import DurableLog
 from reprise.sandbox.connection import Guest
-from reprise.sandbox.contract import SandboxSpec
+from reprise.sandbox.contract import GuestNetwork, SandboxSpec
+
+if TYPE_CHECKING:
+    from reprise.egress.authority import Authority
+    from reprise.egress.recording import Record
 
 log = logging.getLogger("reprise")
 
@@ -29,6 +36,14 @@ class Network:
 
     def __init__(self, spec: SandboxSpec) -> None:
         self.spec = spec
+        self._authority: Authority | None = None
+        if spec.rules.opens_tls:
+            # Only then: an environment that neither records nor has credentials need not load it.
+            from reprise.egress.authority import Authority  # noqa: PLC0415
+
+            self._authority = Authority()
+            network = replace(spec.network or GuestNetwork(), authority=self._authority.certificate)
+            self.spec = replace(spec, network=network)
 
     def live(self, store: Store, say: Say) -> LiveNetwork:
         """For a session that is held: what is asked becomes rows of its log."""
@@ -36,13 +51,28 @@ class Network:
 
     def beside(self, guest: Guest, reader: LogReader) -> Egress:
         """For a replay beside the live session, of which nothing is recorded."""
-        return self.carry(guest, lambda _row: None)
-
-    def carry(self, guest: Guest, sink: Callable[[NetworkRow], None], say: Say = unheard) -> Egress:
-        """Make the connections of this guest from now on."""
-        egress = Egress(self.spec.rules, sink, say=say, environment=self.spec.environment)
-        egress.attach(guest)
+        egress, record = self.carry(guest, lambda _row: None)
+        if record is not None:
+            record.bind(reader)
         return egress
+
+    def carry(
+        self, guest: Guest, sink: Callable[[NetworkRow], None], say: Say = unheard
+    ) -> tuple[Egress, Record | None]:
+        """Make the connections of this guest from now on, which is to be brought to some state.
+
+        Returns with it what it records and is answered from, where its requests are read.
+        """
+        rules = self.spec.rules
+        proxy = None
+        if self._authority is not None:
+            from reprise.egress.intercept import ReadingProxy  # noqa: PLC0415
+
+            proxy = ReadingProxy(rules, self._authority, say=say)
+        egress = Egress(rules, sink, say=say, interceptor=proxy, environment=self.spec.environment)
+        egress.replays(True)
+        egress.attach(guest)
+        return egress, None if proxy is None else proxy.record
 
 
 class LiveNetwork:
@@ -53,14 +83,29 @@ class LiveNetwork:
         self._store = store
         self._say = say
         self._egress: Egress | None = None
+        self._record: Record | None = None
+        self._log: DurableLog | None = None
         self._rows: list[NetworkRow] = []
         self._storing = asyncio.Lock()
         self._later: asyncio.Task[None] | None = None
 
     def carry(self, guest: Guest) -> Egress:
         """A fresh sandbox has taken the place of the one before."""
-        self._egress = self._network.carry(guest, self._row, self._say)
+        self._egress, self._record = self._network.carry(guest, self._row, self._say)
+        if self._log is not None:
+            self.opened(self._log)
         return self._egress
+
+    def opened(self, log: DurableLog) -> None:
+        """This is the session from now on."""
+        self._log = log
+        if self._record is not None:
+            self._record.bind(log.log, log.respond)
+
+    def caught_up(self) -> None:
+        """The sandbox stands where the session does: what comes now is asked for the first time."""
+        if self._egress is not None:
+            self._egress.replays(False)
 
     def begin(self, seq: int) -> None:
         """A step was accepted and is about to run."""
@@ -71,6 +116,8 @@ class LiveNetwork:
         """A step has ended: what it asked is stored when this returns. Raises LeaseLost."""
         if self._egress is not None:
             self._egress.end(seq)
+        if self._record is not None:
+            await self._record.settled()
         await self._flush()
 
     def _row(self, row: NetworkRow) -> None:
@@ -98,6 +145,8 @@ class LiveNetwork:
         """Cut what is open, and store what there is to store."""
         if self._egress is not None:
             await self._egress.close()
+        if self._record is not None:
+            await self._record.settled()
         if self._later is not None:
             self._later.cancel()
         await self._flush()
