@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from reprise.errors import UsageError
 from reprise.sandbox.bubblewrap import BubblewrapBackend
 from reprise.sandbox.contract import Backend
+from reprise.sandbox.dagger import DaggerBackend
 from reprise.sandbox.process import ProcessBackend
 from reprise.settings import BACKEND, DEFAULT_BACKEND
 
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 #: Entry point group for backends of other distributions: name → class without arguments.
 GROUP = "reprise.backends"
 
-_BUILT_IN: dict[str, type[BubblewrapBackend] | type[ProcessBackend]] = {
+_BUILT_IN: dict[str, type[BubblewrapBackend] | type[DaggerBackend] | type[ProcessBackend]] = {
     "bubblewrap": BubblewrapBackend,
+    "dagger": DaggerBackend,
     "process": ProcessBackend,
 }
 
