@@ -293,13 +293,13 @@ def found_runtime(name: str, policy: Policy) -> Runtime:
 # What a container asks for.
 
 
-def settings(variables: Sequence[Any]) -> dict[str, str] | None:
-    """Our variables of a container's environment, without the prefix; None if it is not ours."""
+def settings(config: Any) -> dict[str, str] | None:
+    """Our variables in a configuration, without the prefix; None if the container is not ours."""
+    process = config.get("process") if isinstance(config, dict) else None
+    variables = process.get("env") if isinstance(process, dict) else None
     found: dict[str, str] = {}
-    for variable in variables:
-        if not isinstance(variable, str):
-            raise Refused("process.env holds something that is no text")
-        name, _, value = variable.partition("=")
+    for variable in variables if isinstance(variables, list) else ():
+        name, _, value = variable.partition("=") if isinstance(variable, str) else ("", "", "")
         if _is_ours(name) and name != APPLIED:
             if name in found:
                 raise Refused(f"{name[:64]} is set twice")
@@ -340,23 +340,21 @@ def wanted(asked: dict[str, str], policy: Policy) -> dict[str, Any]:
     return got
 
 
-def edited(config: Any, policy: Policy, *, swap: bool = False) -> dict[str, Any] | None:
-    """Puts the limits into a container's configuration; returns what it got, None if not ours.
+def edited(
+    config: Any, asked: dict[str, str], policy: Policy, *, swap: bool = False
+) -> dict[str, Any]:
+    """Puts the limits into a container's configuration and returns what it got; raises Refused.
 
-    config: a config.json as read, changed in place; untouched when None is returned.
+    config: a config.json as read, changed in place.  asked: its `settings`.
     swap: the machine swaps, so that memory is limited together with swap.
     """
     import json
 
-    process = _part(config, "process")
-    variables = process.get("env") or []
-    if not isinstance(variables, list):
-        raise Refused("process.env is no list")
-    asked = settings(variables)
-    if asked is None:
-        return None
-    got = wanted(asked, policy)
-    linux = _part(config, "linux")
+    got = wanted(dict(asked), policy)
+    process, linux = _part(config, "process"), _part(config, "linux")
+    variables = process["env"]
+    if not all(isinstance(variable, str) for variable in variables):
+        raise Refused("process.env holds something that is no text")
     kept = [variable for variable in variables if not _is_ours(variable.partition("=")[0])]
     process["env"] = [*kept, f"{APPLIED}={json.dumps(got, separators=(',', ':'))}"]
     _harden(process, linux)
@@ -562,10 +560,11 @@ def _start_ours(call: Call, config: str, content: bytes, real: str, record: Reco
 
     try:
         read = json.loads(content)
-        policy = Policy.read()
-        got = edited(read, policy, swap=_swaps())
-        if got is None:
+        asked = settings(read)
+        if asked is None:
             return
+        policy = Policy.read()
+        got = edited(read, asked, policy, swap=_swaps())
         written = json.dumps(read).encode()
     except (ValueError, RecursionError) as error:
         raise Refused(f"{config} is no JSON: {error}") from error
