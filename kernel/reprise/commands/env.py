@@ -5,7 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 
-from reprise.commands import env_check, env_create, env_limits, env_network, env_shown
+from reprise.commands import (
+    env_check,
+    env_create,
+    env_limits,
+    env_network,
+    env_promote,
+    env_shown,
+)
 from reprise.commands.terminal import Terminal
 from reprise.settings import DEFAULT_ENVIRONMENT, ENVIRONMENT
 
@@ -22,7 +29,7 @@ EXAMPLES = """\
 
 #: Each offers `add(acts, common)`: its acts, with `set_defaults(act=…)` naming what does each of
 #: them: (args, terminal) → exit code.
-_PARTS = (env_create, env_shown, env_check, env_limits, env_network)
+_PARTS = (env_create, env_shown, env_check, env_promote, env_limits, env_network)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -129,8 +129,8 @@ def _made(args: argparse.Namespace, terminal: Terminal) -> Created:
     )
 
 
-def report(created: Created, as_json: bool, terminal: Terminal) -> None:
-    """Say what was made."""
+def report(created: Created, as_json: bool, terminal: Terminal, **more: list[str]) -> None:
+    """Say what was made. more: what else stands in the JSON."""
     environment, built, lock = created.environment, created.built, created.lock
     packages = {} if lock is None else {pin.name: pin.version for pin in lock.pins}
     if as_json:
@@ -142,6 +142,7 @@ def report(created: Created, as_json: bool, terminal: Terminal) -> None:
                 "new": built is not None and built.new,
                 "packages": packages,
                 "added": list(created.added),
+                **more,
             }
         )
         return

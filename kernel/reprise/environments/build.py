@@ -4,13 +4,17 @@ It is made in a folder beside the others and gets its name last. Who builds hold
 the digest, so that a second one waits and then finds it made, and of the folder in the making, so
 that what a killed builder left is known to be nobody's. uv inherits both: as long as one that
 lost its parent still writes, nobody else begins.
+
+**Nothing of the packages runs here.** They may be what an agent chose, or wheels out of a sandbox.
+Only wheels are taken, which run nothing when they are installed; the environment's own interpreter
+is not started once they are there (a .pth file would run), and what compiles them is the
+interpreter below, without `site`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
 import secrets
 import shutil
@@ -22,9 +26,9 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Final
 
-from reprise.environments.files import list_files
+from reprise.environments.files import file_digest, list_files
 from reprise.environments.interpreter import Interpreter
-from reprise.environments.lock import Lock, normalised
+from reprise.environments.lock import Lock, wheel_of
 from reprise.environments.uv import run_uv
 from reprise.errors import UnavailableError, UsageError
 from reprise.failpoints import failpoint
@@ -33,9 +37,9 @@ from reprise.sandbox.documents import write_json
 
 MAKING: Final = ".making-"
 LOCKS: Final = ".locks"
-#: Run in what was built, isolated: what a kernel needs is there and of this interpreter.
-_TRY: Final = "import ipykernel, zmq, pip"
-_TRY_SECONDS: Final = 120.0
+#: The bytecode says nothing of its source's time: it is read-only, and times do not travel.
+_COMPILE: Final = ("-I", "-S", "-B", "-m", "compileall", "-q", "-j", "0")
+_COMPILE_SECONDS: Final = 1800.0
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ def build(
             remove_left(built_home())
             with _making(built_home()) as (making, busy):
                 told(f"building {len(lock.pins)} packages …")
-                _fill(making, lock, interpreter, find_links, (held, busy), told)
+                _fill(making, folder / "prefix", lock, interpreter, find_links, (held, busy), told)
                 failpoint("environment-built")
                 _finish(making, folder)
     except OSError as error:
@@ -86,6 +90,7 @@ def build(
 
 def _fill(
     making: Path,
+    final: Path,
     lock: Lock,
     interpreter: Interpreter,
     find_links: Sequence[Path],
@@ -107,44 +112,45 @@ def _fill(
         # Copies: a link into uv's cache would let one change the other, and carry its modes.
         [
             *("pip", "install", "--python", str(python), "--link-mode", "copy"),
-            *("--require-hashes", "--no-deps", "--only-binary", ":all:", "--compile-bytecode"),
-            *("-r", str(making / "lock")),
+            *("--require-hashes", "--no-deps", "--only-binary", ":all:"),
+            *("--no-compile-bytecode", "-r", str(making / "lock")),
         ],
         making,
         find_links=[making / "wheels"] if wheels else [],
         keep_open=held,
     )
-    told("looking at what was built …")
-    _try(python, making)
+    told("compiling …")
+    base = os.path.realpath(python)
+    _compile(base, prefix, final)
     about = {
         "interpreter": dict(interpreter.about),
-        "python": os.path.realpath(python),
+        "python": base,
         "uv": installed_version("uv"),
     }
     write_json(making / "about.json", about, indent=2)
     write_json(making / "files.json", list_files(prefix))
 
 
-def _try(python: Path, making: Path) -> None:
-    """Raises UsageError when no kernel could run on it, or the packages do not fit together."""
-    done = subprocess.run(
-        [str(python), "-I", "-B", "-c", _TRY],
-        capture_output=True,
-        check=False,
-        text=True,
-        errors="replace",
-        timeout=_TRY_SECONDS,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(making), "IPYTHONDIR": str(making / "ipython")},
-    )
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise UsageError(
-            f"The packages were installed, but a kernel could not run on them ({last}). Nothing "
-            "of it is left. A lock must pin everything that ipykernel needs: create the "
-            "environment from requirements to have it resolved."
+def _compile(base: str, prefix: Path, final: Path) -> None:
+    """Compile everything, as if it lay in `final` already. What cannot be compiled (templates,
+    tests of errors) stays as it is, as with pip."""
+    try:
+        subprocess.run(
+            [
+                *(base, *_COMPILE, "--invalidation-mode", "unchecked-hash"),
+                *("-s", str(prefix), "-p", str(final), str(prefix / "lib")),
+            ],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=_COMPILE_SECONDS,
+            env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
         )
-    with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(making / "ipython")
+    except subprocess.TimeoutExpired:
+        raise UnavailableError(
+            f"Compiling had not ended after {_COMPILE_SECONDS / 60:.0f} minutes and was stopped. "
+            "Nothing of the environment is left."
+        ) from None
 
 
 def keep_wheels(lock: Lock, folders: Sequence[Path], into: Path) -> int:
@@ -157,11 +163,11 @@ def keep_wheels(lock: Lock, folders: Sequence[Path], into: Path) -> int:
             raise UsageError(f"There is no folder {folder} (--find-links). Nothing was made.")
         for path in sorted(folder.glob("*.whl")):
             # Only what may be meant is read: such a folder can hold gigabytes.
-            if normalised(path.name.partition("-")[0]) not in names or not path.is_file():
+            said = wheel_of(path.name)
+            if said is None or said[0] not in names or not path.is_file():
                 continue
-            with path.open("rb") as file:
-                if hashlib.file_digest(file, "sha256").hexdigest() not in hashes:
-                    continue
+            if file_digest(path) not in hashes:
+                continue
             into.mkdir(exist_ok=True)
             shutil.copyfile(path, into / path.name)
             kept += 1

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from reprise.environments.build import Built, build
 from reprise.environments.interpreter import find_interpreter
-from reprise.environments.lock import Lock
+from reprise.environments.lock import Lock, made, normalised, parse_lock
 from reprise.environments.resolve import Resolved, Wanted, read_lock, resolve
 from reprise.failpoints import failpoint
 from reprise.sandbox.built import built_folder
+from reprise.sandbox.documents import read_json
 from reprise.sandbox.named import (
     NamedEnvironment,
     create,
@@ -82,6 +83,57 @@ def from_lock(
     lock = read_lock(path, interpreter)
     built = build(lock, interpreter, find_links=_folders(find_links), told=told)
     return _named(name, Resolved(lock, ()), built, None, replaces=replaces)
+
+
+def promoted(
+    name: str,
+    base_lock: str | None,
+    base: Sequence[str],
+    pins: Sequence[str],
+    *,
+    python: str | None = None,
+    without: Sequence[str] = (),
+    wheels: Path | None = None,
+    find_links: Sequence[Path] = (),
+    settings_of: NamedEnvironment | None = None,
+    replaces: bool = False,
+    told: Told = lambda _: None,
+) -> Created:
+    """An environment of what another one holds and some packages on top. Blocks, for minutes.
+
+    base_lock: of the other one, where it was built: its packages keep the very files they had.
+    base: else its packages, NAME==VERSION.  pins: those on top; they win.  wheels: a folder with
+      the very files of some of them.  without: names that are left out of all.
+    Nothing is added but what a kernel needs: the two together did run.
+    """
+    check_free(name, replaces=replaces)
+    with tempfile.TemporaryDirectory(prefix="reprise-env-") as scratch:
+        interpreter = find_interpreter(python, folder=Path(scratch))
+    on_top = {normalised(pin.partition("==")[0]): pin for pin in pins}
+    out = {normalised(each) for each in without}
+    below = {normalised(pin.partition("==")[0]): pin for pin in base}
+    lines = [pin for key, pin in {**below, **on_top}.items() if key not in out]
+    told("looking up the files of each package …")
+    links = _folders(find_links)
+    wanted = Wanted(lines=tuple(lines), exactly=True, wheels=wheels)
+    resolved = resolve(wanted, interpreter, find_links=links)
+    lock = resolved.lock
+    if base_lock is not None:
+        kept = parse_lock(base_lock, "its lock", interpreter.tag, interpreter.platform).pins
+        kept = tuple(pin for pin in kept if pin.name not in {*on_top, *out})
+        names = {pin.name for pin in kept}
+        new = tuple(pin for pin in lock.pins if pin.name not in names)
+        lock = made((*kept, *new), "the two together", interpreter.tag, interpreter.platform)
+    added = tuple(each for each in resolved.added if base_lock is None and each not in below)
+    links = [*([wheels] if wheels else []), *links]
+    built = build(lock, interpreter, find_links=links, told=told)
+    return _named(name, Resolved(lock, added), built, settings_of, replaces=replaces)
+
+
+def interpreter_of(digest: str) -> str | None:
+    """The path of the Python that an environment was built on; None when it is not here."""
+    about = read_json(built_folder(digest) / "about.json")
+    return str(about["python"]) if isinstance(about, dict) and "python" in about else None
 
 
 def from_environment(name: str, other: str, *, replaces: bool = False) -> Created:

@@ -93,16 +93,28 @@ class Lock:
         return sha256_hex(canonical({"form": FORM, "lock": self.text, "interpreter": build}))
 
 
+#: NAME-VERSION(-BUILD)-PYTHON-ABI-PLATFORM.whl
+_WHEEL: Final = re.compile(
+    r"([A-Za-z0-9._]+)-([A-Za-z0-9.!+_]+)(?:-\d[^-]*)?-[^-]+-[^-]+-[^-]+\.whl"
+)
+
+
+def wheel_of(filename: str) -> tuple[str, str] | None:
+    """The normalised name and the version that a wheel's file name says; None for no wheel."""
+    found = _WHEEL.fullmatch(filename)
+    return None if found is None else (normalised(found[1]), found[2])
+
+
 def normalised(name: str) -> str:
     """A package's name as an index compares it (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def parse_lock(text: str, where: str, tag: str, platform: str) -> Lock:
+def parse_lock(text: str, where: str, tag: str, platform: str, *, hashed: bool = True) -> Lock:
     """The lock that a file holds, for the interpreter named. Raises UsageError naming the line.
 
     Refused: one made for another series or platform, what is not pinned with `==`, what has no
-    sha256, and addresses in place of versions.
+    sha256 (unless it need not be `hashed`), and addresses in place of versions.
     """
     made_for = _FOR.search(text)
     if made_for is not None and made_for.groups() != (tag, platform):
@@ -111,7 +123,7 @@ def parse_lock(text: str, where: str, tag: str, platform: str) -> Lock:
             "What a package needs differs between them: create the environment from its "
             "requirements here, or name a fitting interpreter with --python."
         )
-    pins = _pylock(text, where) if where.endswith(".toml") else _requirements(text, where)
+    pins = _pylock(text, where) if where.endswith(".toml") else _requirements(text, where, hashed)
     return made(pins, where, tag, platform)
 
 
@@ -128,7 +140,7 @@ def made(pins: Iterable[Pin], where: str, tag: str, platform: str) -> Lock:
     return Lock(tag, platform, tuple(ordered))
 
 
-def _requirements(text: str, where: str) -> Iterator[Pin]:
+def _requirements(text: str, where: str, hashed: bool) -> Iterator[Pin]:
     for number, line in _logical_lines(text):
         if _PLACES.match(line):
             continue
@@ -141,7 +153,7 @@ def _requirements(text: str, where: str) -> Iterator[Pin]:
                 "pins every package; give this file as --requirements to have it resolved and "
                 "locked."
             )
-        if not hashes:
+        if hashed and not hashes:
             raise UsageError(
                 f"{where}, line {number}: {found['name']}=={found['version']} has no "
                 "--hash=sha256:…, so nothing says which file is meant. Give this file as "

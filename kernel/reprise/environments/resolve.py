@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from reprise.environments.files import file_digest
+from reprise.environments.index import package_index
 from reprise.environments.interpreter import Interpreter
-from reprise.environments.lock import MAX_BYTES, Lock, normalised, parse_lock
+from reprise.environments.lock import MAX_BYTES, Lock, Pin, normalised, parse_lock, wheel_of
 from reprise.environments.uv import run_uv
 from reprise.errors import UsageError
 
@@ -30,6 +32,7 @@ class Wanted:
 
     extras, groups: of the pyproject.  exactly: `lines` are all there is to be, with no more than
     their own dependencies looked at by nobody (an installed set is complete as it is).
+    wheels: a folder whose wheels are meant where they fit, and no others of their version.
     """
 
     requirements: tuple[Path, ...] = ()
@@ -38,6 +41,7 @@ class Wanted:
     groups: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
     exactly: bool = False
+    wheels: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -81,8 +85,39 @@ def resolve(
             arguments.append("--no-deps")
         # Beside the file, as pip and uv take relative paths, and where a project says its index.
         folder = sources[0].absolute().parent if sources else Path(scratch)
-        text = run_uv(arguments, folder, find_links=find_links, environ=environ)
-    return _resolved(text, interpreter)
+        links = [*([wanted.wheels] if wanted.wheels else []), *find_links]
+        text = run_uv(arguments, folder, find_links=links, environ=environ)
+    configured = (Path(each) for each in package_index(environ).find_links if "://" not in each)
+    resolved = _resolved(text, interpreter)
+    pins = _hashed(resolved.lock.pins, wanted.wheels, [*find_links, *configured])
+    return replace(resolved, lock=replace(resolved.lock, pins=pins))
+
+
+def _hashed(pins: Sequence[Pin], meant: Path | None, folders: Sequence[Path]) -> tuple[Pin, ...]:
+    """The pins with the hashes of wheels in folders, which uv does not say."""
+    known = _wheels(folders)
+    only = _wheels([] if meant is None else [meant])
+    found: list[Pin] = []
+    for pin in pins:
+        key = (pin.name, pin.version)
+        files = only.get(key) or (() if pin.hashes else known.get(key, ()))
+        hashes = tuple(sorted({file_digest(path) for path in files})) or pin.hashes
+        if not hashes:
+            raise UsageError(
+                f"{pin.name}=={pin.version} was resolved from an address that says no hash of it, "
+                "so it cannot be locked. Put a wheel of it into a folder that --find-links names."
+            )
+        found.append(replace(pin, hashes=hashes))
+    return tuple(found)
+
+
+def _wheels(folders: Iterable[Path]) -> dict[tuple[str, str], list[Path]]:
+    found: dict[tuple[str, str], list[Path]] = {}
+    for folder in folders:
+        for path in folder.glob("*.whl"):
+            if (said := wheel_of(path.name)) is not None:
+                found.setdefault(said, []).append(path)
+    return found
 
 
 def read_lock(path: Path, interpreter: Interpreter) -> Lock:
@@ -117,7 +152,8 @@ def _resolved(text: str, interpreter: Interpreter) -> Resolved:
                 "--find-links names."
             )
     plain = "".join(f"{line}\n" for line in text.splitlines() if not line.lstrip().startswith("#"))
-    lock = parse_lock(plain, "uv's resolution", interpreter.tag, interpreter.platform)
+    tag, platform = interpreter.tag, interpreter.platform
+    lock = parse_lock(plain, "uv's resolution", tag, platform, hashed=False)
     return Resolved(lock, _added(text))
 
 

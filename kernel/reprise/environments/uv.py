@@ -29,6 +29,7 @@ _MISLEADING: Final = (
     "UV_SYSTEM_PYTHON",
     "UV_BREAK_SYSTEM_PACKAGES",
     "UV_LINK_MODE",
+    "UV_COMPILE_BYTECODE",
     "UV_NO_BINARY",
     "UV_CONSTRAINT",
     "UV_OVERRIDE",
@@ -112,8 +113,6 @@ def _variables(index: PackageIndex, environ: Mapping[str, str]) -> dict[str, str
         "UV_PYTHON_DOWNLOADS": "never",
         "UV_NO_PROGRESS": "1",
         "NO_COLOR": "1",
-        # Without a look at the source's time: it is read-only, and times do not travel.
-        "PYC_INVALIDATION_MODE": "UNCHECKED_HASH",
     }
     if index.tool == "pip":
         links = [each for each in index.find_links if "://" in each or Path(each).is_dir()]

@@ -117,6 +117,12 @@ def read_prefix(kernel: LanguageKernel, cache: Path) -> Prefix:
     return Prefix(base, interpreter, tuple(sorted(set(packages))))
 
 
+def unpublished(prefix: Path) -> list[str]:
+    """Distributions of a prefix that were installed from a folder or an address (PEP 610)."""
+    found = prefix.glob("lib*/python3*/*-packages/*.dist-info/direct_url.json")
+    return sorted({path.parent.name.partition("-")[0] for path in found})
+
+
 def probe(executable: str) -> dict[str, str]:
     """An interpreter's build: {version, cache_tag, platform, series, base_prefix}.
 
