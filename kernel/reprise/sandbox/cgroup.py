@@ -1,4 +1,10 @@
-"""Control groups for sandboxes: version 1 and 2, where this process may make them."""
+"""Control groups for sandboxes: version 1 and 2, where this process may make them.
+
+Rules of version 2 (Documentation/admin-guide/cgroup-v2.rst): a group has a controller's files when
+its parent's `cgroup.subtree_control` names the controller; a group that has processes of its own
+cannot name any ("no internal processes"), so groups are made beside ours, not below; and a process
+moves only for who may write `cgroup.procs` of the nearest common ancestor too ("delegation").
+"""
 
 from __future__ import annotations
 
@@ -100,10 +106,9 @@ def create(limits: Limits) -> Cgroup | None:
     wanted = _wanted(limits)
     for parent, version in _parents().items():
         _sweep(parent)
-        if version == 2:
-            files = {key: value for key, value in wanted.items() if key[0] == 2}
-        else:
-            files = {key: value for key, value in wanted.items() if key[0] == 1}
+        files = {key: value for key, value in wanted.items() if key[0] == version}
+        if version == 2 and not _is_delegated(parent, {limit for _, limit in files.values()}):
+            continue
         _make(parent / name, files, folders, enforced)
     if not enforced:
         for folder in folders:
@@ -115,12 +120,33 @@ def create(limits: Limits) -> Cgroup | None:
 
 def possible() -> frozenset[str]:
     """Names of the limits that a control group could hold here, found out by making one."""
+    return _tried()[0]
+
+
+def described() -> str:
+    """What control groups can do for this process, as a sentence for people."""
+    enforced, versions = _tried()
+    if not enforced:
+        return (
+            "none can be made here: this process was given no part of the tree of groups, "
+            "or one without controllers"
+        )
+    names = ", ".join(sorted(enforced))
+    if 2 not in versions:
+        return f"version 1, for {names}"
+    # Said as long as no machine with such controllers has run the tests of limits.
+    return f"version 2, delegated to this process, for {names}; Reprise is untested there"
+
+
+def _tried() -> tuple[frozenset[str], frozenset[int]]:
+    """The limits a group could hold here, and the versions of the groups that would hold them."""
     group = create(Limits(memory=1 << 30, processes=64, cpus=1.0))
     if group is None:
-        return frozenset()
+        return frozenset(), frozenset()
+    versions = {2 if (folder / "cgroup.controllers").exists() else 1 for folder in group.folders}
     for folder in group.folders:
         folder.rmdir()
-    return group.enforced
+    return group.enforced, frozenset(versions)
 
 
 #: (cgroup version, file) → (value, the limit it enforces or "" for an optional companion).
@@ -175,25 +201,64 @@ def _make(folder: Path, files: _Wanted, folders: list[Path], enforced: set[str])
 
 
 def _parents() -> Mapping[Path, int]:
-    """Folders to make groups in, with their cgroup version: our own group in each hierarchy.
+    """Folders to make groups in, with their cgroup version: in each hierarchy one.
 
-    In version 2 a group with processes cannot hand controllers down, so ours cannot; the group
-    above ours can, where it was delegated to us (systemd's user slices).
+    Version 1: our own group. Version 2: the group above ours, since ours has processes; where ours
+    is the root of what we see, that one (the machine's real root may have both).
     """
-    found: dict[Path, int] = {}
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
-            number, controllers, path = line.split(":", 2)
-            if ".." in path.split("/"):
-                continue  # outside of what our cgroup namespace shows
-            if number == "0":
-                own = _v2_root() / path.lstrip("/")
-                found[own.parent if path != "/" else own] = 2
-            elif set(controllers.split(",")) & {"memory", "pids", "cpu"}:
-                own = _ROOT / controllers / path.lstrip("/")
-                if own.is_dir():
-                    found[own] = 1
+    try:
+        text = Path("/proc/self/cgroup").read_text()
+    except OSError:
+        return {}
+    return {path: version for path, version in _groups(text, _ROOT) if path.is_dir()}
+
+
+def _groups(text: str, root: Path) -> list[tuple[Path, int]]:
+    """`_parents`, by the lines of /proc/self/cgroup and where the hierarchies are mounted."""
+    found = []
+    for line in text.splitlines():
+        number, controllers, path = line.split(":", 2)
+        if ".." in path.split("/"):
+            continue  # outside of what our cgroup namespace shows
+        if number == "0":
+            unified = root / "unified"
+            own = (unified if unified.is_dir() else root) / path.lstrip("/")
+            found.append((own.parent if path != "/" else own, 2))
+        elif set(controllers.split(",")) & {"memory", "pids", "cpu"}:
+            found.append((root / controllers / path.lstrip("/"), 1))
     return found
+
+
+#: Limit → the controller of version 2 that holds it.
+_CONTROLLERS = {"memory": "memory", "processes": "pids", "cpus": "cpu"}
+
+
+def _is_delegated(parent: Path, limits: set[str]) -> bool:
+    """Whether a process can be moved into a group below `parent`, and that can hold a limit.
+
+    Controllers that the group has and does not hand down yet are switched on, but in a slice:
+    those are systemd's own, which switches off what it did not switch on.
+    """
+    # Of the nearest ancestor of where a process is and where it goes: `parent` itself.
+    if not os.access(parent / "cgroup.procs", os.W_OK):
+        return False
+    kind = parent / "cgroup.type"
+    try:
+        # In a threaded group no process can be moved alone; the root has no type.
+        if kind.exists() and kind.read_text().strip() != "domain":
+            return False
+        there = set((parent / "cgroup.controllers").read_text().split())
+        down = set((parent / "cgroup.subtree_control").read_text().split())
+    except OSError:
+        return False
+    wanted = {_CONTROLLERS[limit] for limit in limits if limit}
+    if not parent.name.endswith(".slice"):
+        for controller in (wanted & there) - down:
+            # One at a time: a refusal (EBUSY: it has processes) refuses all of a line.
+            with contextlib.suppress(OSError):
+                (parent / "cgroup.subtree_control").write_text(f"+{controller}")
+                down.add(controller)
+    return bool(wanted & down)
 
 
 def _sweep(parent: Path) -> None:
@@ -208,11 +273,6 @@ def _sweep(parent: Path) -> None:
             if maker.isdigit() and not Path("/proc", maker).exists():
                 with contextlib.suppress(OSError):
                     folder.rmdir()
-
-
-def _v2_root() -> Path:
-    unified = _ROOT / "unified"
-    return unified if unified.is_dir() else _ROOT
 
 
 def _counts(text: str) -> dict[str, int]:
