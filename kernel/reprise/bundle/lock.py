@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from reprise.bundle.bounded import parse_canonical
+from reprise.environments.lock import recorded_lock
 from reprise.errors import BadBundle
 from reprise.log.model import Json, sha256_hex
 
@@ -19,8 +20,11 @@ _PYTHON: Final = re.compile(r"[0-9][0-9A-Za-z.+]{0,30}")
 def lock(spec: Mapping[str, Json]) -> bytes:
     """`pip install -r` of this gives the packages of a recorded environment.
 
-    A package that was not installed from an index stands there by its name and version alone.
+    Of one that was built it is the lock it was built of. Of a host's own prefix, a package that
+    was not installed from an index stands there by its name and version alone.
     """
+    if (built := spec.get("lock")) is not None and recorded_lock(built) is not None:
+        return str(built).encode("ascii")
     interpreter = spec.get("interpreter")
     version = interpreter.get("version") if isinstance(interpreter, Mapping) else None
     python = str(version or "").partition(" ")[0]
@@ -60,6 +64,9 @@ def _fits(spec: dict[str, Json]) -> bool:
     if not (texts and objects and isinstance(packages, list) and isinstance(mounts, list)):
         return False
     limits = spec.get("limits", {}).values()
+    own = spec.get("lock")
+    if own is not None and not (isinstance(own, str) and recorded_lock(own) is not None):
+        return False
     return (
         all(_texts(package, 3) for package in packages)
         and all(_mount(mount) for mount in mounts)

@@ -33,7 +33,8 @@ FORM: Final = 1
 _NAME: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?"
 _PIN: Final = re.compile(
     rf"(?P<name>{_NAME})\s*(?:\[[A-Za-z0-9._,\s-]*\])?\s*==\s*"
-    r"(?P<version>[A-Za-z0-9][A-Za-z0-9.!+_-]{0,99})\s*(?:;\s*(?P<marker>[^\\#]*?))?\s*"
+    r"(?P<version>[A-Za-z0-9][A-Za-z0-9.!+_-]{0,99})\s*"
+    r"(?:;\s*(?P<marker>[ -\"$-\[\]-~]+?))?(?=\s+--hash|\s*$)"
 )
 _HASH: Final = re.compile(r"--hash[=\s]\s*sha256:([0-9a-f]{64})")
 _OTHER_HASH: Final = re.compile(r"--hash[=\s]\s*\S+")
@@ -125,6 +126,18 @@ def parse_lock(text: str, where: str, tag: str, platform: str, *, hashed: bool =
         )
     pins = _pylock(text, where) if where.endswith(".toml") else _requirements(text, where, hashed)
     return made(pins, where, tag, platform)
+
+
+def recorded_lock(text: str) -> Lock | None:
+    """The lock whose one form is exactly this text; None for anything else (from a stranger)."""
+    made_for = _FOR.match(text)
+    if made_for is None or len(text) > MAX_BYTES:
+        return None
+    try:
+        lock = parse_lock(text, "", made_for[1], made_for[2])
+    except UsageError:
+        return None
+    return lock if lock.text == text else None
 
 
 def made(pins: Iterable[Pin], where: str, tag: str, platform: str) -> Lock:
