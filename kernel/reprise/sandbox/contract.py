@@ -313,5 +313,13 @@ class Backend(Protocol):
     def check(self) -> list[str]:
         """What prevents this backend from working here, each with its mend; empty when it works."""
 
+    def enforcement(self) -> Mapping[str, str]:
+        """How each limit that a backend holds is held on this machine, in words, for `doctor`.
+
+        By field of `Limits`: memory, processes, cpus, workspace, tmp, mounts, open_files (the
+        kernel itself holds wall, output, message and request). Where it is not: "not enforced",
+        and why.
+        """
+
     async def start(self, spec: SandboxSpec, said: Said = silent) -> Container:
         """Start one. Raises SandboxError when it cannot; leaves nothing behind then."""
