@@ -14,8 +14,10 @@ from reprise.errors import UnavailableError, UsageError
 
 #: Another Postgres server than the embedded one (a libpq connection string).
 DSN = "REPRISE_DSN"
-#: bubblewrap, process, …: which backend starts sandboxes.
+#: bubblewrap, oci, oci:runsc, dagger, process, …: which backend starts sandboxes.
 BACKEND = "REPRISE_BACKEND"
+#: Which OCI runtime the oci backend starts: crun, runc, runsc, or the path of one of them.
+OCI_RUNTIME = "REPRISE_OCI_RUNTIME"
 #: The named environment (a file of REPRISE_HOME/environments).
 ENVIRONMENT = "REPRISE_ENVIRONMENT"
 #: The session to take, or to begin under that id.

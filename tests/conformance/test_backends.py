@@ -17,16 +17,14 @@ from reprise.errors import GuestCallFailed, SandboxDied, SandboxError, TooLarge
 from reprise.sandbox.backends import backend
 from reprise.sandbox.contract import Limits, Mount
 from reprise.sandbox.frames import Channel
+from tests.conformance.backends import BACKENDS, ISOLATING, backend_of
 from tests.fixtures.sandbox import (
-    AS_ORDINARY_USER,
     PATIENCE,
     StartCells,
     alive,
     bash_kernel,
     ipykernel,
 )
-
-BACKENDS = ["bubblewrap"] if AS_ORDINARY_USER else ["bubblewrap", "process"]
 
 # Rows of the matrix (tests/fixtures/matrix.py); what has no mark counts as `contract`.
 area_limits = pytest.mark.area("limits")
@@ -38,17 +36,17 @@ area_mounts = pytest.mark.area("mounts")
 
 @pytest.fixture(params=BACKENDS)
 def name(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+    return backend_of(request)
 
 
-@pytest.fixture(params=[name for name in BACKENDS if name != "process"])
+@pytest.fixture(params=ISOLATING)
 def isolated(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+    return backend_of(request)
 
 
 def test_it_says_what_it_is_and_that_it_works(name: str) -> None:
     found = backend(name)
-    assert found.name == name
+    assert found.name == name.partition(":")[0]
     assert found.isolated == (name != "process")
     assert found.isolation.startswith("Isolated" if found.isolated else "Not isolated:")
     assert found.check() == []

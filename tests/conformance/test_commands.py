@@ -20,8 +20,8 @@ from reprise.sandbox.commands import Command
 from reprise.sandbox.connection import Guest
 from reprise.sandbox.contract import DeathCause, Limits
 from reprise.sandbox.frames import WINDOWS, Channel
+from tests.conformance.backends import BACKENDS, backend_of
 from tests.fixtures.sandbox import (
-    AS_ORDINARY_USER,
     PATIENCE,
     StartCells,
     alive,
@@ -37,12 +37,10 @@ from tests.fixtures.shell import (
     until,
 )
 
-BACKENDS = ["bubblewrap"] if AS_ORDINARY_USER else ["bubblewrap", "process"]
-
 
 @pytest.fixture(params=BACKENDS)
 def name(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+    return backend_of(request)
 
 
 @pytest.fixture

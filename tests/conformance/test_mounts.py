@@ -12,7 +12,7 @@ import pytest
 from reprise.errors import SandboxDied, SandboxError, TooLarge, UsageError
 from reprise.sandbox.contract import Limits, Tree
 from reprise.settings import RUN_UNTRUSTED
-from tests.conformance.test_backends import BACKENDS
+from tests.conformance.backends import BACKENDS, backend_of
 from tests.fixtures.mounts import sha256, tree_of
 from tests.fixtures.sandbox import PATIENCE, Cells, StartCells
 
@@ -53,7 +53,7 @@ def walk(top):
 
 @pytest.fixture(params=BACKENDS)
 def name(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+    return backend_of(request)
 
 
 @pytest.fixture(autouse=True)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+from collections.abc import Callable
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
+_PR_SET_KEEPCAPS = 8
 _PR_SET_NAME = 15
 _PR_CAPBSET_DROP = 24
 _PR_SET_CHILD_SUBREAPER = 36
@@ -55,10 +57,7 @@ def drop_capabilities(*, bounding: bool) -> None:
     """Give up every capability that there is: to get any again (bounding, which takes
     CAP_SETPCAP), or those this process has. Raises OSError."""
     if not bounding:
-        header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
-        if _libc.capset(header, (ctypes.c_uint32 * 6)()) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, f"capset: {os.strerror(number)}")
+        _capset((ctypes.c_uint32 * 6)())
         return
     for capability in range(64):
         try:
@@ -67,3 +66,23 @@ def drop_capabilities(*, bounding: bool) -> None:
             if error.errno == errno.EINVAL:
                 return  # the kernel has no more
             raise
+
+
+def keep_capabilities(change: Callable[[], None]) -> None:
+    """Change the user (`change`) without losing capabilities. Raises OSError."""
+    found = (ctypes.c_uint32 * 6)()
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    if _libc.capget(header, found) != 0:
+        raise OSError(ctypes.get_errno(), "capget")
+    _prctl(_PR_SET_KEEPCAPS, 1)
+    change()
+    # The permitted ones were kept, the effective ones are asked for again.
+    _capset(found)
+
+
+def _capset(wanted: ctypes.Array[ctypes.c_uint32]) -> None:
+    """Set effective, permitted and inheritable capabilities: three words for each half."""
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    if _libc.capset(header, wanted) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"capset: {os.strerror(number)}")

@@ -10,8 +10,7 @@ host (`sandbox/rooted_mount.py`) asks it to show trees:
     rooted → host   u8 how it went (SHOWN, FAILED, FULL, GIVEN_UP), u16 length, UTF-8 text
 
 Nothing is mounted here, it has no privilege to; what it shows are files of root's in folders of
-root's, so whatever is not root can change none of them, if the modes let it not. So all others get
-what a file's owner may do, but to write: a tree's 0600 becomes 0644, its 0777 becomes 0755.
+root's, with modes by which all may read and only root may write (`showing.mode_for_all`).
 
 It is init, too: it reaps, ends what is left when the guest has ended, and itself exits with 0.
 """
@@ -29,14 +28,15 @@ import stat
 import time
 from collections.abc import Callable
 
-from reprise.guest import dial
+from reprise.guest import dial, shim
 from reprise.guest.prctl import (
     drop_capabilities,
     set_child_subreaper,
     set_no_new_privileges,
     set_parent_death_signal,
 )
-from reprise.guest.showing import FOLDER, Wanted, remove, show
+from reprise.guest.seccomp import deny_network
+from reprise.guest.showing import FOLDER, Wanted, mode_for_all, remove, show
 
 #: The one user and group in a sandbox that is not root.
 USER = 1000
@@ -53,6 +53,8 @@ PLACES = ("/skills", "/mnt")
 
 #: The writable places, made the user's; the backend names the runtime folder.
 _WORKSPACE = "/workspace"
+#: An engine may mount them for root alone.
+_TEMPORARY = ("/tmp", "/dev/shm")  # noqa: S108
 _RUNTIME = "REPRISE_RUNTIME"
 
 #: Seconds that ending what is left may take.
@@ -71,6 +73,7 @@ def run(path: str, serve: Callable[[socket.socket], None]) -> None:
     """Dial the host at `path`, run the guest (`serve`) as USER, mount trees until it ends."""
     tokens = dial.take(dial.GUEST), dial.take(dial.ROOTED)
     stream, asked = (dial.dial(path, token) for token in tokens)
+    shut = shim.asked() and not shim.report(asked)
     set_child_subreaper()
     _prepare()
     woken, wake = socket.socketpair()
@@ -82,7 +85,7 @@ def run(path: str, serve: Callable[[socket.socket], None]) -> None:
     signal.signal(signal.SIGTERM, lambda number, _: ends.append(number))
     guest = os.fork()
     if guest == 0:
-        _become_guest(stream, (asked, woken, wake), serve)
+        _become_guest(stream, (asked, woken, wake), serve, shut)
     stream.close()
     mounting = _Mounting(asked, woken, lambda: bool(ends) or _reap(guest))
     try:
@@ -94,9 +97,15 @@ def run(path: str, serve: Callable[[socket.socket], None]) -> None:
 
 
 def _become_guest(
-    stream: socket.socket, others: tuple[socket.socket, ...], serve: Callable[[socket.socket], None]
+    stream: socket.socket,
+    others: tuple[socket.socket, ...],
+    serve: Callable[[socket.socket], None],
+    shut: bool,
 ) -> None:
-    """In the fresh child: let go of everything that is its parent's, root first of all."""
+    """In the fresh child: let go of everything that is its parent's, root first of all.
+
+    shut: also of the network, which nobody outside has taken away.
+    """
     try:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGTERM):
@@ -105,6 +114,8 @@ def _become_guest(
             other.close()
         parent = os.getppid()
         drop_to(USER)
+        if shut:
+            deny_network()
         set_parent_death_signal(signal.SIGKILL)
         if os.getppid() == parent:
             serve(stream)
@@ -116,7 +127,10 @@ def _become_guest(
 
 def drop_to(user: int) -> None:
     """Be this user, with no privilege left nor any to be had. Raises OSError."""
-    drop_capabilities(bounding=True)
+    with contextlib.suppress(PermissionError):
+        # Without CAP_SETPCAP (the runtime shim leaves none) the set stays. It only bounds what
+        # setuid programs and file capabilities give, and below nothing is given by those.
+        drop_capabilities(bounding=True)
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
@@ -132,6 +146,9 @@ def _prepare() -> None:
             os.makedirs(folder, exist_ok=True)
             os.chown(folder, USER, USER, follow_symlinks=False)
             os.chmod(folder, mode)
+    for folder in _TEMPORARY:
+        if os.path.isdir(folder) and os.stat(folder).st_uid == 0:
+            os.chmod(folder, 0o1777)  # noqa: S103  as everywhere
     for place in PLACES:
         if not os.path.lexists(place):
             os.mkdir(place, 0o755)
@@ -140,8 +157,11 @@ def _prepare() -> None:
 def _reap(guest: int) -> bool:
     """Reap who has ended; whether the guest is among them."""
     try:
-        while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:
-            if pid == guest:
+        while (ended := os.waitpid(-1, os.WNOHANG))[0] != 0:
+            if ended[0] == guest:
+                if os.WIFSIGNALED(ended[1]):
+                    number = os.WTERMSIG(ended[1])
+                    os.write(2, f"reprise: the guest was ended by signal {number}\n".encode())
                 return True
     except ChildProcessError:
         return True
@@ -224,7 +244,7 @@ class _Mounting:
             if found.st_uid != 0 or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 raise OSError(errno.EPERM, f"others than root may write in {wanted.place}")
             remove(place, wanted.incoming)
-            show(place, wanted, self._content, self._until_told, mode_of)
+            show(place, wanted, self._content, self._until_told, mode_for_all)
         finally:
             os.close(place)
 
@@ -294,8 +314,3 @@ class _Mounting:
                 self._woken.recv(4096)
                 if self._over():
                     raise _GuestEnded
-
-
-def mode_of(mode: int) -> int:
-    """The mode of root's file that lets USER do what its owner could, but for writing."""
-    return mode & 0o700 | (mode >> 6 & 0o5) * 0o11

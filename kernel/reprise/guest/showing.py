@@ -72,6 +72,12 @@ def show(
         remove(place, wanted.incoming)
 
 
+def mode_for_all(mode: int) -> int:
+    """The mode of a file that is not the sandbox's user's: what its owner may do, all may, but
+    only its owner may write. So 0600 becomes 0644 and 0777 becomes 0755."""
+    return mode & 0o700 | (mode >> 6 & 0o5) * 0o11
+
+
 def remove(place: int, name: str) -> None:
     """Remove what was not put where it belongs, following nothing; closed to others at once."""
     for each in (name, _aside(name)):

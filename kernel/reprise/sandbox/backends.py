@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from reprise.errors import UsageError
 from reprise.sandbox.bubblewrap import BubblewrapBackend
 from reprise.sandbox.contract import Backend
 from reprise.sandbox.dagger import DaggerBackend
+from reprise.sandbox.oci import OciBackend
 from reprise.sandbox.process import ProcessBackend
 from reprise.settings import BACKEND, DEFAULT_BACKEND
 
@@ -18,9 +20,10 @@ if TYPE_CHECKING:
 #: Entry point group for backends of other distributions: name → class without arguments.
 GROUP = "reprise.backends"
 
-_BUILT_IN: dict[str, type[BubblewrapBackend] | type[DaggerBackend] | type[ProcessBackend]] = {
+_BUILT_IN: dict[str, Callable[[], Backend]] = {
     "bubblewrap": BubblewrapBackend,
     "dagger": DaggerBackend,
+    "oci": OciBackend,
     "process": ProcessBackend,
 }
 
@@ -40,12 +43,15 @@ def known() -> list[str]:
 def backend(name: str | None = None) -> Backend:
     """The backend of that name; without one REPRISE_BACKEND's, without that bubblewrap's.
 
-    Raises UsageError for an unknown name. Never another one instead: isolation is not given up
-    unasked.
+    `oci:RUNTIME` names the OCI runtime as well. Raises UsageError for an unknown name. Never
+    another one instead: isolation is not given up unasked.
     """
     name = name or os.environ.get(BACKEND) or DEFAULT_BACKEND
     if name in _BUILT_IN:
         return _BUILT_IN[name]()
+    kind, colon, runtime = name.partition(":")
+    if kind == "oci" and colon:
+        return OciBackend(runtime)
     for entry in _entry_points():
         if entry.name == name:
             made: Backend = entry.load()()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 import importlib.util
@@ -10,177 +9,29 @@ import json
 import os
 import py_compile
 import re
-import secrets
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
-from reprise.errors import SandboxDied, SandboxError
+from reprise.errors import SandboxError
 from reprise.sandbox import cgroup, view
-from reprise.sandbox.bubblewrap_arguments import Sources, arguments
+from reprise.sandbox.bubblewrap_arguments import arguments
 from reprise.sandbox.child import Child
-from reprise.sandbox.contract import MOUNT_PLACES, DeathCause, Said, SandboxSpec, Tree, silent
-from reprise.sandbox.entering import Entering, SandboxGone, may_enter
-from reprise.sandbox.process import cause_of, guest_argv
-from reprise.sandbox.trees import Mounted, check_tree
+from reprise.sandbox.contained import NamespacedContainer
+from reprise.sandbox.contract import MOUNT_PLACES, Said, SandboxSpec, silent
+from reprise.sandbox.entering import Entering, may_enter
+from reprise.sandbox.host_users import private_user
+from reprise.sandbox.process import guest_argv
+from reprise.sandbox.sources import Sources
+from reprise.sandbox.trees import Mounted
 
 #: Older ones lack --disable-userns and --size.
 _OLDEST = (0, 8)
 
 #: Covered by a tmpfs in the launcher's own mount namespace; bubblewrap does likewise.
 _STAGE = "/tmp"  # noqa: S108
-
-#: Host uids for sandboxes started by root, one each: beyond every range that systemd
-#: documents (uids and gids on systemd systems), so no account, container or file has them, and
-#: two sandboxes can neither signal nor trace each other nor share a process limit.
-_UIDS = range(0x7000_0000, 0x7FFE_0000)
-
-
-class BubblewrapContainer:
-    """A started bubblewrap: a `contract.Container`.
-
-    Its processes live in a PID namespace: when that one's init (the
-    guest) is gone, all are. `_init` is a
-    pidfd of it, once bubblewrap has told its pid.
-    """
-
-    def __init__(
-        self,
-        child: Child,
-        stream: socket.socket,
-        info: int,
-        group: cgroup.Cgroup | None,
-        entering: Entering,
-    ) -> None:
-        self.stream = stream
-        self.pid = child.pid
-        self.workspace = view.WORKSPACE
-        self.init_pid: int | None = None
-        self._child = child
-        self._group = group
-        self._entering = entering
-        self._turn = asyncio.Lock()
-        self._info = info
-        self._told = b""
-        self._init = -1
-        self._killed = False
-        self._exceeded: int | None = None
-        self._loop = asyncio.get_running_loop()
-        self._known: asyncio.Future[None] = self._loop.create_future()
-        self._oom = -1 if group is None else group.oom_event()
-        if self._oom >= 0:
-            self._loop.add_reader(self._oom, self._on_oom)
-        os.set_blocking(info, False)
-        self._loop.add_reader(info, self._on_info)
-        self._cleaning: asyncio.Task[DeathCause] = self._loop.create_task(self._finish())
-
-    def _on_oom(self) -> None:
-        """The kernel is about to kill one process of the sandbox; all of it goes.
-
-        What is left when it picks a child is a state that no replay can come to again.
-        """
-        if self._group is not None:
-            self._exceeded = self._group.memory
-        self._close_oom()
-        self._kill_init()
-        self._child.kill()
-
-    def _close_oom(self) -> None:
-        if self._oom >= 0:
-            self._loop.remove_reader(self._oom)
-            os.close(self._oom)
-            self._oom = -1
-
-    def _on_info(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            data = os.read(self._info, 4096)
-            self._told += data
-            if not data:
-                self._close_info()
-
-    def _close_info(self) -> None:
-        """bubblewrap has told what it tells: a JSON object with the host pid of its init."""
-        if self._info < 0:
-            return
-        self._loop.remove_reader(self._info)
-        os.close(self._info)
-        self._info = -1
-        with contextlib.suppress(ValueError, KeyError, ProcessLookupError):
-            self.init_pid = int(json.loads(self._told)["child-pid"])
-            self._init = os.pidfd_open(self.init_pid)
-            if self._killed:
-                self._kill_init()
-        self._known.set_result(None)
-
-    def _kill_init(self) -> None:
-        if self._init >= 0:
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._init, signal.SIGKILL)
-
-    async def _finish(self) -> DeathCause:
-        code = await self._child.wait()
-        self._on_info_rest()
-        if self._init >= 0:
-            self._kill_init()
-            done = self._loop.create_future()
-            self._loop.add_reader(self._init, done.set_result, None)
-            await done
-            self._loop.remove_reader(self._init)
-            os.close(self._init)
-            self._init = -1
-        await self._entering.end()
-        self._close_oom()
-        if self._group is not None:
-            self._exceeded = self._exceeded or self._group.memory_exceeded()
-            await self._group.remove()
-        return cause_of(code, self._killed, self._child.said())
-
-    def _on_info_rest(self) -> None:
-        while self._info >= 0:
-            try:
-                data = os.read(self._info, 4096)
-            except BlockingIOError:
-                data = b""
-            self._told += data
-            if not data:
-                self._close_info()
-
-    async def wait(self) -> DeathCause:
-        return await asyncio.shield(self._cleaning)
-
-    def memory_exceeded(self) -> int | None:
-        if self._exceeded is None and self._group is not None and not self._cleaning.done():
-            self._exceeded = self._group.memory_exceeded()
-        return self._exceeded
-
-    async def mount(self, target: str, tree: Tree) -> str:
-        checked = await asyncio.to_thread(check_tree, tree)
-        await self._known
-        try:
-            async with self._turn:
-                if self._init < 0 or self.init_pid is None:
-                    raise SandboxGone
-                await self._entering.show(target, checked, self.init_pid, self._init)
-        except SandboxGone:
-            # Whoever ended the program inside (the kernel, for memory) left a state of its own.
-            self._kill_init()
-            self._child.kill()
-            cause = await self.wait()
-            raise SandboxDied(
-                f"The sandbox ended before {target!a} was mounted in it. The next one will "
-                "have what the log names.",
-                cause,
-            ) from None
-        return target
-
-    async def kill(self) -> None:
-        self._killed = True
-        self._kill_init()
-        self._child.kill()
-        await self.wait()
 
 
 class BubblewrapBackend:
@@ -239,7 +90,7 @@ class BubblewrapBackend:
             "open_files": "by RLIMIT_NOFILE",
         }
 
-    async def start(self, spec: SandboxSpec, said: Said = silent) -> BubblewrapContainer:  # noqa: ARG002
+    async def start(self, spec: SandboxSpec, said: Said = silent) -> NamespacedContainer:  # noqa: ARG002
         program = find_bwrap()
         python = view.guest_interpreter(spec.kernel)
         seen = view.of_host(spec, python)
@@ -272,7 +123,7 @@ class BubblewrapBackend:
         taken = [path for place in MOUNT_PLACES for path in seen.taken(place)]
         mounted = Mounted(view.mounts_room(spec.limits), seen.places, taken)
         entering = Entering(mounted, uid, [] if group is None else group.procs)
-        return BubblewrapContainer(child, ours, info, group, entering)
+        return NamespacedContainer(child, ours, info, group, entering, memory=spec.limits.memory)
 
     def _command(
         self,
@@ -302,7 +153,7 @@ class BubblewrapBackend:
 
 def _uid(as_root: bool) -> int | None:
     """The host user of one sandbox, where it isn't our own."""
-    return _UIDS[secrets.randbelow(len(_UIDS))] if as_root else None
+    return private_user() if as_root else None
 
 
 def _stage_program(program: Path, sources: Sources) -> str:

@@ -2,30 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
+from reprise.sandbox.sources import Sources
 from reprise.sandbox.view import WORKSPACE, Devices, Link, Masked, Memory, Proc, Shown, View
-
-
-class Sources:
-    """How bubblewrap reaches what lies on the host.
-
-    stage: where a launcher run by root makes source number N visible as stage/N (or under a
-      name of its own); without one the sources are named as they are.
-    """
-
-    def __init__(self, stage: str | None) -> None:
-        self._stage = stage
-        self.staged: list[tuple[str, str]] = []
-
-    def reach(self, path: str | Path, name: str | None = None) -> str:
-        """The name by which bubblewrap reaches a host path."""
-        if self._stage is None:
-            return os.fspath(path)
-        name = name or str(len(self.staged))
-        self.staged.append((name, os.fspath(path)))
-        return f"{self._stage}/{name}"
 
 
 def namespaces() -> list[str]:

@@ -7,7 +7,6 @@ a line feed (`guest.dial`); after that the connection is the stream, as if it ha
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hmac
 import os
 import secrets
@@ -47,7 +46,9 @@ _PREFIX = "reprise-dial-"
 class Listener:
     """A socket that hands out one connection for each role, to whoever has its token.
 
-    path: of the socket.  folder: holds nothing but it.  tokens: role → what is to be presented;
+    path: of the socket.  folder: holds nothing but it, and may be shown in a sandbox: whoever is in
+    there can reach it, under whatever number, but on the host it lies in a folder that only `uid`
+    may enter.  tokens: role → what is to be presented;
     each is good for one connection.  uid: the host user who will dial, where it is not our own.
     Made in the event loop. `close` it in any case; `accept` does when it has succeeded.
     """
@@ -61,16 +62,18 @@ class Listener:
         self._complete = asyncio.Event()
         self._accepting = False
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.folder = _ABOVE / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}"
+        self._closed_folder = _ABOVE / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}"
+        self.folder = self._closed_folder / "host"
         self.path = self.folder / "guest"
         try:
             _sweep()
-            self.folder.mkdir(mode=0o700)
+            self._closed_folder.mkdir(mode=0o700)
+            self.folder.mkdir()
+            self.folder.chmod(0o755)
             self._socket.bind(str(self.path))
-            self.path.chmod(0o600)
+            self.path.chmod(0o666)
             if uid is not None:
-                os.chown(self.path, uid, uid)
-                os.chown(self.folder, uid, uid)
+                os.chown(self._closed_folder, uid, uid)
             self._socket.setblocking(False)
             self._socket.listen(_AT_ONCE)
         except OSError as error:
@@ -164,7 +167,7 @@ class Listener:
         for taken in self._taken.values():
             taken.close()
         self._taken = {}
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self._closed_folder, ignore_errors=True)
 
 
 def _sweep() -> None:
@@ -172,6 +175,4 @@ def _sweep() -> None:
     for folder in _ABOVE.glob(f"{_PREFIX}*"):
         maker = folder.name.removeprefix(_PREFIX).partition("-")[0]
         if maker.isdigit() and not Path("/proc", maker).exists():
-            with contextlib.suppress(OSError):
-                (folder / "guest").unlink(missing_ok=True)
-                folder.rmdir()
+            shutil.rmtree(folder, ignore_errors=True)

@@ -3,7 +3,9 @@
     python -I -S enter.py JSON < tree
 
     {"procs": [cgroup.procs files to join], "uid": int or null, "parent": pid, "pid": of the
-     sandbox's init, "alive": pidfd of that init}
+     sandbox's init, "alive": pidfd of that init, "root": [device, inode] of the folder that becomes
+     the sandbox's root or null, "inside": the user to be in there or null, "folders": null, or for
+     a sandbox that cannot be entered {place: the folder of ours that it shows there, read-only}}
 
     tree: 4 bytes, length of JSON {"place": folder, "names": [name below it, …], "incoming": name,
     "entries": [[path, type, mode, size, link target], …], "time": seconds}, folders before what
@@ -31,7 +33,8 @@ import sys
 
 sys.path.insert(0, __file__.rsplit("/", 3)[0])
 
-from reprise.guest.showing import FOLDER, Wanted, remove, show
+from reprise.guest.prctl import keep_capabilities
+from reprise.guest.showing import FOLDER, Wanted, mode_for_all, remove, show
 
 _CLONE_NEWNS = 0x00020000
 _CLONE_NEWUSER = 0x10000000
@@ -66,11 +69,12 @@ def _mount(source: str, target: str, flags: int) -> None:
     _check(_libc.mount(*where, None, ctypes.c_ulong(flags), None), f"mount {target}")
 
 
-def _namespaces(pid: int, alive: int) -> tuple[int, int]:
+def _namespaces(pid: int, alive: int, root: list[int] | None) -> tuple[int, int]:
     """The sandbox's mount namespace and the user namespace that owns it, opened.
 
-    Its processes are in a further user namespace, which bubblewrap makes (--disable-userns) after
-    all its mounts: before that the root there would still be the host's.
+    Not before its root is its own; until then it is the host's. With `root` that is seen by what
+    the root is. Without, by the further user namespace in which the processes are then:
+    bubblewrap makes it (--disable-userns) after all its mounts.
     """
     ended = select.poll()
     ended.register(alive, select.POLLIN)
@@ -78,26 +82,37 @@ def _namespaces(pid: int, alive: int) -> tuple[int, int]:
         try:
             mounts = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
             users = os.stat(f"/proc/{pid}/ns/user")
+            top = os.stat(f"/proc/{pid}/root")
         except (FileNotFoundError, ProcessLookupError):
             raise _Ended(os.EX_UNAVAILABLE) from None
         # While it lives, nobody else has its pid.
         if ended.poll(0):
             raise _Ended(os.EX_UNAVAILABLE)
         owner = fcntl.ioctl(mounts, _NS_GET_USERNS)
-        if not os.path.samestat(os.fstat(owner), users):
+        if root is None:
+            made = not os.path.samestat(os.fstat(owner), users)
+        else:
+            made = [top.st_dev, top.st_ino] == root
+        if made:
             return mounts, owner
         os.close(mounts)
         os.close(owner)
         ended.poll(1)
 
 
-def _enter(pid: int, alive: int, parent: int) -> None:
+def _enter(pid: int, alive: int, parent: int, root: list[int] | None, inside: int | None) -> None:
     """Join the sandbox's user and mount namespaces, then go on in a copy of the latter."""
-    mounts, owner = _namespaces(pid, alive)
+    mounts, owner = _namespaces(pid, alive, root)
     _check(_libc.setns(owner, _CLONE_NEWUSER), "setns to the user namespace")
     _check(_libc.setns(mounts, _CLONE_NEWNS), "setns to the mount namespace")
     os.close(mounts)
     os.close(owner)
+    top = os.stat("/")
+    if root is not None and [top.st_dev, top.st_ino] != root:
+        raise OSError(errno.EXDEV, "the sandbox's root is not its own yet")
+    if inside is not None:
+        # What is written is that user's.
+        keep_capabilities(lambda: _be(inside))
     # After the last change of credentials, which resets both.
     _check(_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl")
     _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
@@ -105,6 +120,11 @@ def _enter(pid: int, alive: int, parent: int) -> None:
         raise _Ended(os.EX_NOINPUT)
     _check(_libc.unshare(_CLONE_NEWNS), "unshare")
     _mount("none", "/", _MS_REC | _MS_PRIVATE)
+
+
+def _be(user: int) -> None:
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
 
 
 def _open_place(place: str, incoming: str) -> int:
@@ -152,6 +172,16 @@ def _become(procs: list[str], uid: int | None) -> None:
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
 
 
+def _show_in(folder: str, parent: int, wanted: Wanted) -> None:
+    """Show a tree in a folder of ours. All may read what is in it, only we may write."""
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
+    if os.getppid() != parent:
+        raise _Ended(os.EX_NOINPUT)
+    place = os.open(folder, FOLDER)
+    remove(place, wanted.incoming)
+    show(place, wanted, _read, _told, mode_for_all)
+
+
 def _told() -> None:
     _read(1)
 
@@ -161,8 +191,11 @@ def main() -> None:
     try:
         # Before it joins the sandbox's control group: this is no memory of the sandbox.
         wanted = Wanted(**json.loads(_read(int.from_bytes(_read(4), "big"))))
+        if order["folders"] is not None:
+            _show_in(order["folders"][wanted.place], order["parent"], wanted)
+            os._exit(0)
         _become(order["procs"], order["uid"])
-        _enter(order["pid"], order["alive"], order["parent"])
+        _enter(order["pid"], order["alive"], order["parent"], order["root"], order["inside"])
         show(_open_place(wanted.place, wanted.incoming), wanted, _read, _told)
     except _Ended as ended:
         os._exit(int(ended.args[0]))

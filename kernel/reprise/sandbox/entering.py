@@ -1,4 +1,4 @@
-"""Shows trees in a running bubblewrap sandbox: starts `enter.py`, feeds it, says how it ended."""
+"""Shows trees in a running sandbox: starts `enter.py` to get in, feeds it, says how it ended."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from reprise.errors import SandboxError, TooLarge
@@ -29,13 +29,31 @@ class Entering:
     """How the host gets into one sandbox, what it has mounted there, and the helper inside.
 
     uid: the host user that a sandbox started by root lives under.  procs: files of the
-    sandbox's control group, so that what is written counts as its memory.
+    sandbox's control group, so that what is written counts as its memory.  root: what becomes the
+    sandbox's root, where it is a folder of the host's.  inside: the user who owns what is written,
+    as seen from inside, where that is not `uid` anyway.  folders: place → folder of ours that the
+    sandbox shows there, where it cannot be entered.
     """
 
-    def __init__(self, mounted: Mounted, uid: int | None, procs: Sequence[str]) -> None:
+    def __init__(
+        self,
+        mounted: Mounted,
+        uid: int | None,
+        procs: Sequence[str],
+        *,
+        root: Path | None = None,
+        inside: int | None = None,
+        folders: Mapping[str, Path] | None = None,
+    ) -> None:
         self._mounted = mounted
-        self._uid = uid
-        self._procs = list(procs)
+        found = None if root is None else root.stat()
+        self._order = {
+            "procs": list(procs),
+            "uid": uid,
+            "root": None if found is None else [found.st_dev, found.st_ino],
+            "inside": inside,
+            "folders": None if folders is None else {at: str(to) for at, to in folders.items()},
+        }
         self._helper: Child | None = None
 
     async def show(self, target: str, tree: CheckedTree, pid: int, alive: int) -> None:
@@ -62,13 +80,13 @@ class Entering:
         _raise_for(await helper.wait(), helper.said(), target)
 
     def _start(self, stdin: socket.socket, pid: int, alive: int) -> Child:
-        order = {"procs": self._procs, "uid": self._uid, "parent": os.getpid()}
+        order = {**self._order, "parent": os.getpid(), "pid": pid, "alive": alive}
         program = str(Path(__file__).with_name("enter.py"))
         try:
             self._helper = Child.start(
                 [
                     *(sys.executable, "-I", "-S", "-W", "ignore", program),
-                    json.dumps({**order, "pid": pid, "alive": alive}),
+                    json.dumps(order),
                 ],
                 pass_fds=[alive],
                 env={"PATH": "/usr/bin:/bin"},

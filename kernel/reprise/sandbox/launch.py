@@ -43,7 +43,7 @@ def _mount(source: str, target: str, kind: str | None, flags: int, data: str | N
     _check(_libc.mount(*encoded, ctypes.c_ulong(flags), options), f"mount {target}")
 
 
-def _stage(folder: str, sources: list[list[str]]) -> None:
+def stage(folder: str, sources: list[list[str]]) -> None:
     _check(_libc.unshare(_CLONE_NEWNS), "unshare")
     _mount("none", "/", None, _MS_REC | _MS_PRIVATE, None)
     # Opened before the stage covers its folder: a source may lie beneath it.
@@ -65,7 +65,7 @@ def main() -> None:
         with open(file, "w") as procs:
             procs.write("0")
     if order["stage"] is not None:
-        _stage(order["stage"], order["sources"])
+        stage(order["stage"], order["sources"])
     if order["uid"] is not None:
         os.setgroups([])
         os.setresgid(order["uid"], order["uid"], order["uid"])

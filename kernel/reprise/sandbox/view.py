@@ -209,6 +209,16 @@ def of_host(spec: SandboxSpec, guest_python: str) -> View:
     return view
 
 
+def trial() -> View:
+    """Enough to run the machine's own `true`."""
+    view = View()
+    view.variables = {"PATH": "/usr/bin:/bin"}
+    _system_folders(view)
+    _kernels(view)
+    view.operations.append(Memory(WORKSPACE, 1 << 20))
+    return view
+
+
 def _rest(view: View, spec: SandboxSpec, before_binds: int) -> None:
     for mount in spec.mounts:
         view.bind_over(mount.source, mount.target)
@@ -235,13 +245,17 @@ def environment(spec: SandboxSpec) -> dict[str, str]:
     }
 
 
-def _system(view: View) -> None:
+def _system_folders(view: View) -> None:
     view.bind("/usr")
     for folder in map(Path, _SYSTEM):
         if folder.is_symlink():
             view.link(str(folder.readlink()), str(folder))
         elif folder.is_dir():
             view.bind(folder)
+
+
+def _system(view: View) -> None:
+    _system_folders(view)
     for name in _ETC:
         path = Path("/etc") / name
         if path.exists():
