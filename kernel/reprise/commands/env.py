@@ -11,6 +11,7 @@ from reprise.commands import (
     env_limits,
     env_network,
     env_promote,
+    env_secrets,
     env_shown,
 )
 from reprise.commands.terminal import Terminal
@@ -24,12 +25,14 @@ EXAMPLES = """\
   reprise env limit wall 30min --environment long-jobs
   reprise env allow example.org *.example.org:8443 package-index
   reprise env deny example.org
+  reprise env record on                        replays are served from the record
+  reprise env secret api.example.org --from env:API_KEY
   REPRISE_ENVIRONMENT=long-jobs reprise lab
 """
 
 #: Each offers `add(acts, common)`: its acts, with `set_defaults(act=…)` naming what does each of
 #: them: (args, terminal) → exit code.
-_PARTS = (env_create, env_shown, env_check, env_promote, env_limits, env_network)
+_PARTS = (env_create, env_shown, env_check, env_promote, env_limits, env_network, env_secrets)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -26,7 +26,7 @@ places:
 """
 
 #: Running kernels keep the rules they began with: their environment is part of their history.
-_FROM_WHEN = "Kernels that start from now on have it; restart a running one to have it there."
+FROM_WHEN = "Kernels that start from now on have it; restart a running one to have it there."
 
 
 def add(acts: Any, common: argparse.ArgumentParser) -> None:
@@ -65,7 +65,7 @@ def _allow(args: argparse.Namespace, terminal: Terminal) -> int:
             said["package_index"] = {"places": list(index.places), "said": list(index.said)}
         terminal.json(said)
         return 0
-    terminal.line(f"{environment.name} may reach {', '.join(args.places)}. {_FROM_WHEN}")
+    terminal.line(f"{environment.name} may reach {', '.join(args.places)}. {FROM_WHEN}")
     if index is not None:
         terminal.line(f"Here, {PACKAGE_INDEX} is {', '.join(index.places) or 'nothing'}.")
         for sentence in index.said:

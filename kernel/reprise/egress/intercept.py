@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import ssl
 import time
@@ -38,6 +39,9 @@ from reprise.sandbox.network import NetworkRules
 #: Seconds in which a program says what it wants; one that waits for the host to speak first (as
 #: SSH and mail do) would wait for ever.
 FIRST_S: Final = 15.0
+
+#: Seconds in which a program that was refused closes its end.
+PART_S: Final = 5.0
 
 #: The first byte of a TLS connection: a handshake record.
 _HANDSHAKE: Final = 0x16
@@ -126,6 +130,7 @@ class ReadingProxy:
                 "programs trust that obey SSL_CERT_FILE or REQUESTS_CA_BUNDLE and speak HTTP/1.1"
             )
             self.say("network-not-trusted", f"{text}.")
+            await _parted(client)
             raise Refused(text) from error
         return Origin("https", host, port), stream
 
@@ -136,6 +141,15 @@ class ReadingProxy:
             context.set_alpn_protocols(["http/1.1"])
             self._trust = context
         return self._trust
+
+
+async def _parted(client: ByteStream) -> None:
+    """Let a program hear the last that it was told, which a cut would overtake."""
+    with contextlib.suppress(StreamGone, TimeoutError):
+        async with asyncio.timeout(PART_S):
+            await client.end()
+            while await client.read():
+                pass
 
 
 class _Begun:

@@ -1,4 +1,4 @@
-"""Changes what a named environment says of the network: which places, which limits."""
+"""Changes what a named environment says of the network: places, limits, the record, credentials."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from dataclasses import replace
 from reprise.errors import UsageError
 from reprise.quantities import parse_size
 from reprise.sandbox.named import NamedEnvironment, load, load_or_new, save
-from reprise.sandbox.network import PACKAGE_INDEX, NetworkRules, check_place, parse_rules
+from reprise.sandbox.network import (
+    PACKAGE_INDEX,
+    HostSecret,
+    NetworkRules,
+    check_place,
+    parse_rules,
+)
 
 
 def network_allow(name: str, places: Iterable[str], *, private: bool = False) -> NamedEnvironment:
@@ -66,6 +72,46 @@ def network_limits(
         elif text is not None:
             said[field] = 0 if text in ("none", "0") else read(text)
     return _saved(environment, parse_rules(said))
+
+
+def network_record(name: str, on: bool) -> NamedEnvironment:
+    """Record what hosts answer, so that replays need no network; or no longer."""
+    environment = load_or_new(name)
+    return _saved(environment, replace(environment.network, record=on))
+
+
+def network_secret(name: str, secret: HostSecret) -> NamedEnvironment:
+    """Let the proxy add a credential, in place of the one in that header of that host.
+
+    Raises UsageError.
+    """
+    environment = load_or_new(name)
+    rules = environment.network
+    others = tuple(each for each in rules.secrets if not _same(each, secret.host, secret.header))
+    said = replace(rules, secrets=(*others, secret)).to_json()
+    return _saved(environment, parse_rules(said))
+
+
+def network_secret_remove(name: str, host: str, header: str | None) -> tuple[HostSecret, ...]:
+    """Add the credentials of a host no longer (of one header: that one); returns them.
+
+    Raises UsageError when there is none.
+    """
+    environment = load(name)
+    rules = environment.network
+    gone = tuple(each for each in rules.secrets if _same(each, host.lower(), header or each.header))
+    if not gone:
+        there = ", ".join(f"{each.header} for {each.host}" for each in rules.secrets) or "none"
+        raise UsageError(
+            f"{name!r} has no such credential for {host}, so nothing was changed. There: {there}."
+        )
+    left = tuple(each for each in rules.secrets if each not in gone)
+    _saved(environment, replace(rules, secrets=left))
+    return gone
+
+
+def _same(secret: HostSecret, host: str, header: str) -> bool:
+    return secret.host == host and secret.header.lower() == header.lower()
 
 
 def _number(text: str) -> int:

@@ -28,6 +28,18 @@ BYTES: Final = 1 << 30
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST: Final = re.compile(rf"(?:\*\.)?{_LABEL}(?:\.{_LABEL})*|\[[0-9A-Fa-f:.]+\]")
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
+#: The proxy's own to say.
+_FRAMING: Final = frozenset(
+    {
+        "host",
+        "connection",
+        "content-length",
+        "transfer-encoding",
+        "accept-encoding",
+        "te",
+        "upgrade",
+    }
+)
 _SOURCE: Final = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]{0,127}|file:/[^\0\n]{1,4000}")
 
 
@@ -167,11 +179,16 @@ def _secret(value: Any) -> HostSecret:
         raise UsageError("network.secrets: a credential belongs to one host, not to a wildcard.")
     if not _HEADER.fullmatch(value["header"]):
         raise UsageError(f"network.secrets: {value['header']!r} is no name of a header.")
-    if not value["prefix"].isprintable() or len(value["prefix"]) > 64:
+    if value["header"].lower() in _FRAMING:
+        raise UsageError(f"network.secrets: the header {value['header']} holds no credential.")
+    if (
+        not (value["prefix"].isascii() and value["prefix"].isprintable())
+        or len(value["prefix"]) > 64
+    ):
         raise UsageError("network.secrets: prefix is one line of at most 64 characters.")
     if not _SOURCE.fullmatch(value["source"]):
         raise UsageError("network.secrets: source is env:NAME or file:/PATH.")
-    return HostSecret(host, value["header"], value["prefix"], value["source"])
+    return HostSecret(host, value["header"], prefix, value["source"])
 
 
 def _count(value: Mapping[str, Any], field: str, usual: int) -> int:
