@@ -181,11 +181,9 @@ def _secret(value: Any) -> HostSecret:
         raise UsageError(f"network.secrets: {value['header']!r} is no name of a header.")
     if value["header"].lower() in _FRAMING:
         raise UsageError(f"network.secrets: the header {value['header']} holds no credential.")
-    if (
-        not (value["prefix"].isascii() and value["prefix"].isprintable())
-        or len(value["prefix"]) > 64
-    ):
-        raise UsageError("network.secrets: prefix is one line of at most 64 characters.")
+    prefix = value["prefix"]
+    if not (prefix.isascii() and prefix.isprintable()) or len(prefix) > 64:
+        raise UsageError("network.secrets: prefix is one line of at most 64 ASCII characters.")
     if not _SOURCE.fullmatch(value["source"]):
         raise UsageError("network.secrets: source is env:NAME or file:/PATH.")
     return HostSecret(host, value["header"], prefix, value["source"])
