@@ -83,6 +83,7 @@ class BubblewrapBackend:
             if "cpus" in by_group
             else "not enforced: this process may not make a control group with cpu",
             "workspace": "by the size of its memory file system",
+            "tmp": "by the sizes of the memory file systems /tmp and /dev/shm",
             "mounts": "before anything is written, and by the size of their memory file systems"
             if may_enter()
             else "not enforced: nothing can be mounted here, because this machine's seccomp "

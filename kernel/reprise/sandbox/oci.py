@@ -99,6 +99,7 @@ class OciBackend:
             if "cpus" in by_group
             else "not enforced: this process may not make a control group with cpu",
             "workspace": "by the size of its memory file system",
+            "tmp": "by the sizes of the memory file systems /tmp and /dev/shm",
             "mounts": _how_mounts_hold(own_kernel),
             "open_files": "by RLIMIT_NOFILE",
         }

@@ -190,8 +190,9 @@ class ProcessBackend:
         return {
             "memory": "for each process by RLIMIT_DATA, for all together by the guest's watch",
             "processes": "not enforced: it would count all of this user's processes",
-            "cpus": "not enforced",
+            "cpus": "not enforced: it runs among this user's other processes",
             "workspace": "not enforced: it is the notebook's own folder",
+            "tmp": "not enforced: it is this machine's own",
             "mounts": "before anything is written",
             "open_files": "by RLIMIT_NOFILE",
         }
