@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import re
+import secrets
 import socket
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from reprise.errors import SandboxDied, SandboxError
@@ -17,6 +21,7 @@ from reprise.sandbox.contract import (
     Tree,
     silent,
 )
+from reprise.sandbox.dagger_cli import RUNNER_HOST
 from reprise.sandbox.dagger_client import Line, status
 from reprise.sandbox.dagger_order import Order, encode
 from reprise.sandbox.dial import DIAL_PATIENCE, GUEST, ROOTED, Listener
@@ -32,6 +37,12 @@ REGISTRY = "REPRISE_REGISTRY"
 #: Where the guest finds the host's socket; `dagger_exec` puts it there.
 _SOCKET = "/run/reprise/host"
 
+#: Makes each exec another one than those that the engine has in its cache.
+_NONCE = "REPRISE_NONCE"
+
+#: What the guest's parent says last when the guest did not end by itself (`guest.rooted`).
+_SIGNALLED = re.compile(r"reprise: the guest was ended by signal (\d{1,2})$")
+
 #: Dagger's interface has 32 bits for the size of a memory file system.
 _LARGEST = (1 << 31) - 1
 
@@ -42,7 +53,8 @@ _ENDING = 30.0
 class DaggerContainer:
     """A sandbox that the broker runs for us: a `contract.Container`, and `Renewable`.
 
-    pid: of Dagger's client process here; the processes of the sandbox are the engine's.
+    pid: of its first process where that can be seen from here, else of Dagger's client process, on
+    which it hangs.
     """
 
     def __init__(
@@ -79,7 +91,11 @@ class DaggerContainer:
         if word is None and not self._killed:
             return DeathCause("vanished", detail="the Dagger broker went away")
         detail = str((word or {}).get("ended", ""))
-        return DeathCause("killed" if self._killed else "vanished", detail=detail)
+        if self._killed:
+            return DeathCause("killed", detail=detail)
+        if found := _SIGNALLED.search(detail):
+            return DeathCause("signal", signal=int(found[1]), detail=detail)
+        return DeathCause("vanished", detail=detail)
 
     async def _gone(self) -> None:
         """Wait until the guest's parent is no more: its end of its connection closes with it."""
@@ -167,13 +183,13 @@ class DaggerBackend:
         listener = None
         try:
             listener = Listener((GUEST, ROOTED))
-            variables = {**container_variables(spec), **listener.variables()}
+            nonce = secrets.token_hex(16)
+            fresh = {**listener.variables(), _NONCE: nonce}
             if first:
+                variables = {**environment(spec), **dagger_shim.variables(spec), **fresh}
                 await line.say(_order(spec, variables, str(listener.path)).line())
             else:
-                await line.say(
-                    encode({"variables": listener.variables(), "socket": str(listener.path)})
-                )
+                await line.say(encode({"variables": fresh, "socket": str(listener.path)}))
             begun = await line.hear(said)
             if begun is None:
                 raise SandboxError("The Dagger broker went away while a sandbox was started.")
@@ -189,8 +205,20 @@ class DaggerBackend:
         finally:
             if listener is not None:
                 listener.close()
-        pid = int(begun.get("pid", 0))
+        pid = await asyncio.to_thread(_pid_here, nonce) or int(begun.get("pid", 0))
         return DaggerContainer(self, spec, line, dialled, report, mounted, pid)
+
+
+def _pid_here(nonce: str) -> int | None:
+    """The sandbox's first process, where the engine runs on this machine and we may see it."""
+    if os.geteuid() != 0 or not os.environ.get(RUNNER_HOST, "").startswith("unix:"):
+        return None
+    wanted = f"{_NONCE}={nonce}".encode()
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and wanted in (entry / "environ").read_bytes().split(b"\0"):
+                return int(entry.name)
+    return None
 
 
 async def _until_dialled(listener: Listener, line: Line, said: Said) -> dict[str, socket.socket]:
@@ -212,11 +240,6 @@ async def _until_dialled(listener: Listener, line: Line, said: Said) -> dict[str
         f"The sandbox ended as soon as it was started on Dagger: {detail}. The environment's "
         "image needs a Python 3.11 or newer with pyzmq at the path of its language kernel."
     )
-
-
-def container_variables(spec: SandboxSpec) -> dict[str, str]:
-    """The container's environment, the tokens left out."""
-    return {**environment(spec), **dagger_shim.variables(spec)}
 
 
 def _order(spec: SandboxSpec, variables: Mapping[str, str], path: str) -> Order:

@@ -139,7 +139,7 @@ class Broker:
                 again = await line.renewal(_RENEW)
                 if again is None:
                     return
-                variables, socket = {**variables, **again["variables"]}, str(again["socket"])
+                variables, socket = again["variables"], str(again["socket"])
         finally:
             opened.users -= 1
             await self._retire()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Mapping
 
 import dagger
@@ -17,9 +16,6 @@ from reprise.sandbox.view import LIBRARY, WORKSPACE
 
 #: Where the guest finds the host's socket.
 SOCKET = "/run/reprise/host"
-
-#: Without it an exec that was seen before is answered from the cache, and no guest starts.
-_NONCE = "REPRISE_NONCE"
 
 #: Characters of a guest's complaints that are passed on.
 _SAID = 2000
@@ -60,13 +56,15 @@ class Sandbox:
     async def run(self, variables: Mapping[str, str], socket: str) -> str:
         """Run the guest to its end; the last of what it complained of. Cancelled: it is gone.
 
+        variables: what is to be set anew, a nonce among it: an exec that was seen before is
+        answered from the cache.
         Its files are kept for the next `run` where it ended with exit code 0, which it always
         does unless it was killed. Raises dagger.DaggerError, SandboxError.
         """
         if self._next is None:
             raise SandboxError("The sandbox ended in a way that left no files to go on with.")
         container, self._next = self._next, None
-        for name, value in {**variables, _NONCE: secrets.token_hex(16)}.items():
+        for name, value in variables.items():
             container = container.with_env_variable(name, value)
         forwarded = self._session.client.host().unix_socket(socket)
         container = container.with_unix_socket(SOCKET, forwarded)

@@ -204,14 +204,18 @@ def prefix_key(kernel: LanguageKernel) -> str:
     """What the image of a host's prefix would be made of: equal keys, equal images.
 
     As `sandbox.packages` sees a prefix: files that somebody edits by hand in it are not noticed.
-    Blocks: some milliseconds when cached. Raises UnavailableError.
+    Blocks: some milliseconds when cached.
     """
     cache = home() / "cache"
     parts: list[Any] = [_RECIPE, [str(path) for path in host_image.prefixes(kernel)]]
     programs = {kernel.argv[0], guest_interpreter(kernel)}
     for program in sorted(programs):
         prefixes = kernel.prefixes if program == kernel.argv[0] else ()
-        found = read_prefix(LanguageKernel("python3", "python", (program,), prefixes), cache)
+        try:
+            found = read_prefix(LanguageKernel("python3", "python", (program,), prefixes), cache)
+        except UnavailableError:
+            parts.append([program, "not there"])  # whoever starts it inside says so
+            continue
         packages = [[p.name, p.version, p.record] for p in found.packages]
         parts.append([found.base, dict(found.interpreter), packages])
     for path in host_image.system_files():
