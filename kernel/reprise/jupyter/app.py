@@ -30,6 +30,8 @@ from reprise.jupyter.connection import (
     write_connection_file,
 )
 from reprise.jupyter.router import Router
+from reprise.jupyter.static.policy import TRUSTED_TREES
+from reprise.jupyter.static.screen import Screen
 from reprise.jupyter.wire import Signer
 from reprise.log.model import Json
 from reprise.log.postgres import Log, now_us
@@ -82,12 +84,14 @@ class KernelProcess:
         if new_file:
             write_connection_file(self._info)
         note = "" if chosen.isolated else f"WARNING: {chosen.isolation}"
+        screen = Screen(begun.environment.output, begun.environment.name, lambda: session.comms)
         router = Router(
             sockets,
             Signer(self._info.key, self._info.signature_scheme),
             spec.limits,
             note,
             self._agent_token,
+            screen,
             on_shutdown=self._stop.set,
             on_terminated=self._ended_by_signal,
         )
@@ -103,7 +107,7 @@ class KernelProcess:
             ),
             self._open_log,
             self._holder(),
-            self._opened,
+            lambda opened: self._opened(opened, screen),
             self._sandbox_started,
             begun.container,
         )
@@ -147,7 +151,8 @@ class KernelProcess:
         )
         return opened, session
 
-    async def _opened(self, opened: SessionLog) -> None:
+    async def _opened(self, opened: SessionLog, screen: Screen) -> None:
+        screen.opened(await opened.first_untrusted(TRUSTED_TREES))
         left, self._session_id = self._session_id, opened.session
         for word in self._words:
             await opened.note(Notice(None, now_us(), "identity-not-followed", word, {}))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from reprise.jupyter.connection import Sockets
 from reprise.jupyter.request import Request
+from reprise.jupyter.static.screen import Screen
 from reprise.jupyter.wire import Signer, join, split
 from reprise.log.model import Json
 from reprise.replay.message import Malformed, Message, make
@@ -25,6 +26,7 @@ class Clients:
 
     received: called with each request on shell and control.
     answered: called with each answer on stdin: the client's identity, the message.
+    screen: what all passes that came out of a sandbox.
     """
 
     def __init__(
@@ -33,7 +35,9 @@ class Clients:
         signer: Signer,
         received: Callable[[Request], None],
         answered: Callable[[bytes, Message], None],
+        screen: Screen,
     ) -> None:
+        self._screen = screen
         self._signer = signer
         self._received = received
         self._answered = answered
@@ -81,15 +85,27 @@ class Clients:
     # what we say -----------------------------------------------------------------------------
 
     def show(self, message: Message, topic: bytes) -> None:
-        """An iopub message, to all."""
+        """An iopub message of our own, to all."""
         self._iopub.send(join([topic], message, self._signer))
+
+    def publish(self, message: Message, topic: bytes) -> None:
+        """An iopub message that came out of a sandbox, to all, as far as they may have it."""
+        shown = self._screen.output(message)
+        if shown is not None:
+            self.show(shown, topic)
 
     def status(self, request: Request, state: str) -> None:
         message = make("status", {"execution_state": state}, parent=request.message.raw_header)
         self.show(message, b"status")
 
     def answer(self, request: Request, message: Message) -> None:
-        """A reply, to the client that asked, on the channel where it asked."""
+        """A sandbox's reply, to the client that asked, on the channel where it asked."""
+        reply, before = self._screen.reply(message, request.message.msg_type)
+        if before is not None:
+            self.show(before, b"stream.stderr")
+        self._send(request, reply)
+
+    def _send(self, request: Request, message: Message) -> None:
         socket = self._shell if request.channel == "shell" else self._control
         socket.send(join(request.idents, message, self._signer))
 
@@ -97,12 +113,13 @@ class Clients:
         """A reply of our own making."""
         kind = request.message.msg_type.removesuffix("_request") + "_reply"
         parent = request.message.raw_header
-        self.answer(request, make(kind, content, parent=parent, metadata=metadata))
+        self._send(request, make(kind, content, parent=parent, metadata=metadata))
 
     def locally(self, request: Request, content: Mapping[str, Json]) -> None:
-        """A whole answer of our own: busy, reply, idle."""
+        """A whole answer in the language kernel's place: busy, reply, idle."""
         self.status(request, "busy")
-        self.reply(request, content)
+        kind = request.message.msg_type.removesuffix("_request") + "_reply"
+        self.answer(request, make(kind, content, parent=request.message.raw_header))
         self.status(request, "idle")
 
     def refuse(self, request: Request, error: Exception, *, busy: bool = True) -> None:
@@ -131,7 +148,8 @@ class Clients:
 
     def ask(self, request: Request, message: Message, tries: int = ASK_TRIES) -> None:
         """An input_request, to the client whose cell asks, as soon as its stdin is connected."""
-        if self._stdin.send(join(request.idents, message, self._signer)):
+        asked = self._screen.question(message)
+        if self._stdin.send(join(request.idents, asked, self._signer)):
             return
         if tries > 0:
             loop = asyncio.get_running_loop()

@@ -67,6 +67,7 @@ class LiveStep:
 
     publish: shows an iopub message to the clients. ask: passes an input_request on.
     during: the main step that runs while this one starts, if this one goes beside it.
+    accepted: told of the step as soon as it is committed, before it is sent.
     before_outcome: awaited when the run has ended, before its outcome is stored.
     actor: who asked; key: the idempotency key that the client gave.
     """
@@ -79,6 +80,7 @@ class LiveStep:
     ask_client: Callable[[Run, Message], None]
     during: Callable[[], During | None]
     before_outcome: Callable[[], Awaitable[None]]
+    accepted: Callable[[Step], None]
     actor: Actor = USER
     key: str | None = None
     interrupted: bool = False
@@ -192,6 +194,7 @@ class LiveStep:
         )
 
         def send(step: Step) -> None:
+            self.accepted(step)
             link.seqs[message.msg_id] = step.seq
             try:
                 link.start(run)

@@ -32,13 +32,17 @@ INTERRUPT_GRACE_S = 2.0
 
 @dataclass(eq=False)
 class LiveCall:
-    """A step that is no message to the interpreter. `publish` shows an iopub message."""
+    """A step that is no message to the interpreter. `publish` shows an iopub message.
+
+    accepted: told of the step as soon as it is committed, before it begins.
+    """
 
     session: LiveSession
     request: Request
     asked: StepRequest
     limits: Limits
     publish: Callable[[Message, bytes], None]
+    accepted: Callable[[Step], None]
     interrupted: bool = False
     killed: str | None = None
     step: Step | None = None
@@ -64,6 +68,7 @@ class LiveCall:
         blobs = self.session.writer.blobs
 
         def begin(step: Step) -> None:
+            self.accepted(step)
             work = perform(self._bounded(step), link, blobs, self._show)
             self._work = asyncio.get_running_loop().create_task(work)
 

@@ -33,7 +33,7 @@ async def repeat(
         if entry.type not in _NOT_SHOWN:
             buffers = [await blobs.get(sha256) for sha256 in entry.blobs]
             message = entry_message(entry, request.message.raw_header, buffers)
-            clients.show(message, entry.type.encode())
+            clients.publish(message, entry.type.encode())
     last = stored_reply(record)
     clients.answer(request, asked.reply(request, record.step, record.outcome, last, repeated=True))
     clients.status(request, "idle")

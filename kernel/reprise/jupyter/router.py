@@ -27,6 +27,7 @@ from reprise.jupyter.live_call import LiveCall
 from reprise.jupyter.passing import PASSED_CONTROL, PASSED_SHELL, Passing
 from reprise.jupyter.repeated import repeat
 from reprise.jupyter.request import Request
+from reprise.jupyter.static.screen import Screen
 from reprise.jupyter.steps import Parsing, StepRequest
 from reprise.jupyter.waiting import WaitingCell
 from reprise.jupyter.wire import Signer
@@ -60,6 +61,7 @@ class Router:
         limits: Limits,
         banner_note: str,
         agent_token: str,
+        screen: Screen,
         on_shutdown: Callable[[], None],
         on_terminated: Callable[[], None],
     ) -> None:
@@ -68,7 +70,8 @@ class Router:
         self._on_shutdown = on_shutdown
         self._on_terminated = on_terminated
         self._info = sockets.info
-        self._clients = Clients(sockets, signer, self._received, self._answered)
+        self._clients = Clients(sockets, signer, self._received, self._answered, screen)
+        self._screen = screen
         self._lanes: dict[str | None, Lane] = {}
         self._running: dict[LiveStep | LiveCall, None] = {}
         self._main: LiveStep | LiveCall | None = None
@@ -87,7 +90,7 @@ class Router:
         )
         self._late = LateOutputs(
             limits.output,
-            self._clients.show,
+            self._clients.publish,
             self._store_late,
             self._is_running,
         )
@@ -272,7 +275,14 @@ class Router:
             self._clients.refuse(request, error)
             return False
         if asked.message is None:
-            call = LiveCall(self.session, request, asked, self._limits, self._clients.show)
+            call = LiveCall(
+                self.session,
+                request,
+                asked,
+                self._limits,
+                self._clients.publish,
+                self._screen.accepted,
+            )
             return await self._run_step(request, call, True, stop_on_error=False, asked=asked)
         inner = Request(request.channel, request.idents, asked.message)
         step = self._live_step(inner, asked.kind, True)
@@ -322,10 +332,11 @@ class Router:
             request,
             kind,
             self._limits,
-            self._clients.show,
+            self._clients.publish,
             self._asking.ask,
             (lambda: None) if main else self._during,
             self._end_comms if main else _nothing,
+            self._screen.accepted,
         )
 
     def _during(self) -> During | None:
@@ -338,7 +349,7 @@ class Router:
         failpoint("before-told")
         if ended.reply is not None:
             self._clients.answer(request, ended.reply)
-        self._clients.show(ended.idle, ended.idle_topic)
+        self._clients.publish(ended.idle, ended.idle_topic)
         failpoint("told")
 
     async def _when_live(self) -> None:
@@ -439,10 +450,10 @@ class Router:
         kind = message.msg_type
         if kind in UNRECORDED:
             if self._passing.knows(parent) or kind == "debug_event":
-                self._clients.show(message, topic)
+                self._clients.publish(message, topic)
             return
         if self._passing.knows(parent):
-            self._clients.show(message, topic)
+            self._clients.publish(message, topic)
             return
         session = self.session
         if not session.live:
@@ -511,7 +522,11 @@ class Router:
             content = request.message.content()
             session = _session_id(content.get("session"))
             await self._leave(interrupt=content.get("interrupt") is True)
-            steps = await self.session.attach(session)
+            self._screen.changing(True)
+            try:
+                steps = await self.session.attach(session)
+            finally:
+                self._screen.changing(False)
             self._late.begin_anew()
         except (RepriseError, Malformed) as error:
             self._clients.reply(

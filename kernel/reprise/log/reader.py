@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -256,6 +256,19 @@ class Reader:
             async for record in self.records(seq, seq + 1):
                 return record
         return None
+
+    async def first_untrusted(self, trusted: Collection[str] = ()) -> int | None:
+        rows = await self._ask(
+            along(
+                "SELECT min(t.seq) FROM line g JOIN reprise.steps t ON t.session = g.session"
+                # As the index `untrusted_steps` has it.
+                " AND t.seq < g.end_seq AND reprise.untrusted(t.kind, t.body)"
+                " WHERE NOT reprise.mounts_one_of(t.kind, t.body, %s::text[])"
+            ),
+            [*columns(await self.line()), list(trusted)],
+        )
+        first: int | None = rows[0][0]
+        return first
 
     async def states(self) -> list[StateRecord]:
         rows = await self._ask(

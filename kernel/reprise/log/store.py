@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -213,6 +213,12 @@ class LogReader(Protocol):
 
     async def by_key(self, key: str) -> StepRecord | None:
         """The step that was accepted under an idempotency key, outputs included."""
+
+    async def first_untrusted(self, trusted: Collection[str] = ()) -> int | None:
+        """The first step that an agent asked for or wrote, or that mounts what is not trusted.
+
+        trusted: trees (sha256) whose mounts do not count. Shared steps of a fork count too.
+        """
 
     async def states(self) -> list[StateRecord]:
         """What was recorded of the live state, the earliest step first."""

@@ -33,6 +33,7 @@ from reprise.log.model import (
 )
 from reprise.log.postgres import Log, now_us
 from reprise.log.store import NetworkRow, Notice, SessionLog
+from reprise.replay.comms import Comms
 from reprise.replay.durable import DurableLog
 from reprise.replay.executor import USING, advance_prompt, restart_interpreter
 from reprise.replay.link import KernelLink
@@ -180,6 +181,11 @@ class LiveSession:
         return self._link
 
     @property
+    def comms(self) -> Comms | None:
+        """The comms of the language kernel that is there."""
+        return None if self._link is None else self._link.comms
+
+    @property
     def session(self) -> uuid.UUID | None:
         return None if self._log is None else self._log.log.session
 
@@ -220,6 +226,8 @@ class LiveSession:
         self._continued = self._log is not None or opened.next_seq > 0
         try:
             environment = await asyncio.to_thread(self._start.environment)
+            if self._network is not None:
+                environment = self._network.describing(environment)
             self._environment = environment.digest
             await self._tell_of_changes(opened, environment)
             await opened.record_environment(environment.digest, environment.to_json())

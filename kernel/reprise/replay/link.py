@@ -15,6 +15,7 @@ from typing import Protocol
 
 from reprise.errors import SandboxDied
 from reprise.log.model import Json, OutputEntry
+from reprise.replay.comms import Comms
 from reprise.replay.identity import OPENING, IdMap, Opened, Pairing, opening
 from reprise.replay.message import (
     UNRECORDED,
@@ -152,6 +153,8 @@ class KernelLink:
 
     def __init__(self) -> None:
         self.ids = IdMap()
+        #: what its comms are of, under the ids that clients and the log know
+        self.comms = Comms()
         #: ids that replayed steps are still to open, by the msg_id of their request
         self.pairings: dict[str, Pairing] = {}
         #: what a replay has opened and no step's record has held so far
@@ -204,6 +207,7 @@ class KernelLink:
     def forget(self) -> None:
         """The interpreter starts anew: ids and subshells of the old one mean nothing now."""
         self.ids = IdMap()
+        self.comms = Comms()
         self.pairings.clear()
         self._unclaimed.clear()
         self.subshells.clear()
@@ -261,6 +265,8 @@ class KernelLink:
             message = Message.from_frames(frames)
             parent = message.parent_id()
             if channel is Channel.IOPUB:
+                if message.msg_type == "comm_open":
+                    self.comms.opened(message.content())
                 if not (reopened and parent not in self.runs):
                     self._iopub(message, parent, prefix)
             elif channel is Channel.STDIN:
@@ -314,9 +320,14 @@ class KernelLink:
         """A replayed step has ended: what it has not opened may have been opened before it."""
         pairing = self.pairings.get(msg_id)
         if pairing:
-            self._unclaimed = [
-                each for each in self._unclaimed if pairing.learn(self.ids, each) is None
-            ]
+            unclaimed = []
+            for each in self._unclaimed:
+                known = pairing.learn(self.ids, each)
+                if known is None:
+                    unclaimed.append(each)
+                else:
+                    self.comms.renamed(each[1], known)
+            self._unclaimed = unclaimed
         if not pairing:
             self.pairings.pop(msg_id, None)
 

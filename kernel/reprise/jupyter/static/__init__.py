@@ -1,0 +1,1 @@
+"""Static output: what a session shows once something untrusted has acted (docs/browser.md)."""

@@ -1,0 +1,69 @@
+"""When a session's output is static: from which step on, and what an environment says (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from reprise.log.model import Json, NewStep
+
+#: Trees (sha256 of their manifests) whose mount makes nothing static. None is trusted yet: a
+#: skill's trust, when there is one, is to be asked for here and nowhere else.
+TRUSTED_TREES: frozenset[str] = frozenset()
+
+#: As an environment says it (`reprise.sandbox.named.OutputRule`).
+Rule = Literal["auto", "static", "live"]
+
+#: The key of a cell's metadata that says who wrote it (docs/messages.md).
+EDITED_BY = "reprise_edited_by"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Whether output is static now.
+
+    rule: what the environment says.  since: the first untrusted step of the history, if any. It
+    only ever moves to an earlier step, or to that of another session (`opened`).
+    """
+
+    rule: Rule = "auto"
+    since: int | None = None
+
+    @property
+    def static(self) -> bool:
+        if self.rule == "auto":
+            return self.since is not None
+        return self.rule == "static"
+
+    def opened(self, since: int | None) -> Policy:
+        """For a session whose first untrusted step is `since` (`LogReader.first_untrusted`)."""
+        return Policy(self.rule, since)
+
+    def accepted(self, seq: int, step: NewStep) -> Policy:
+        """After a step was accepted."""
+        if self.since is not None or not untrusted(step):
+            return self
+        return Policy(self.rule, seq)
+
+
+def untrusted(step: NewStep, trusted: Collection[str] = TRUSTED_TREES) -> bool:
+    """Whether a step makes what comes after it static.
+
+    An agent asked for it; or an agent wrote the cell that somebody else runs; or it mounts what is
+    not trusted. `log/migrations/0006_untrusted.sql` says the same of stored steps.
+    """
+    if step.actor.kind == "agent":
+        return True
+    if step.kind == "mount":
+        return step.payload.get("tree") not in trusted
+    return step.kind == "cell" and _edited_by_agent(step.payload)
+
+
+def _edited_by_agent(payload: Mapping[str, Json]) -> bool:
+    """Whether the cell's own metadata, which pages send along, say that an agent wrote it.
+
+    Anybody may say so, since it only takes rights away.
+    """
+    metadata = payload.get("metadata")
+    return isinstance(metadata, dict) and metadata.get(EDITED_BY) == "agent"
