@@ -13,10 +13,11 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from reprise.errors import SandboxError
-from reprise.sandbox import cgroup, view
+from reprise.sandbox import cgroup, seccomp, view
 from reprise.sandbox.bubblewrap_arguments import arguments
 from reprise.sandbox.child import Child
 from reprise.sandbox.contained import NamespacedContainer
@@ -38,14 +39,20 @@ class BubblewrapBackend:
     """Starts sandboxes with bubblewrap, as root or as an ordinary user."""
 
     name = "bubblewrap"
-    isolation = (
-        "Isolated by bubblewrap: own user, process and network namespaces, no network, no host "
-        "files but the environment's, read-only. It shares this machine's Linux kernel."
-    )
     isolated = True
 
     def __init__(self) -> None:
         self._as_root = os.geteuid() == 0
+        filtered = (
+            "and the system calls that it does not need are denied"
+            if seccomp.is_known()
+            else "all system calls of it, since none of this machine's are known to Reprise"
+        )
+        self.isolation = (
+            "Isolated by bubblewrap: own user, process and network namespaces, no network, no "
+            "host files but the environment's, read-only. It shares this machine's Linux kernel, "
+            f"{filtered}."
+        )
 
     def check(self) -> list[str]:
         try:
@@ -102,15 +109,17 @@ class BubblewrapBackend:
         info, told = os.pipe2(os.O_CLOEXEC)
         ours, theirs = socket.socketpair()
         try:
-            with theirs:
+            with theirs, _filter() as denied:
                 command = [
                     *arguments(seen, sources),
-                    *("--info-fd", str(told), "--"),
+                    *("--info-fd", str(told)),
+                    *(word for each in denied for word in ("--seccomp", str(each))),
+                    "--",
                     *guest_argv(python, view.LIBRARY, theirs.fileno()),
                 ]
                 child = Child.start(
                     self._command(program, command, sources, group, uid),
-                    pass_fds=[theirs.fileno(), told],
+                    pass_fds=[theirs.fileno(), told, *denied],
                     env={"PATH": "/usr/bin:/bin"},
                 )
         except OSError as error:
@@ -150,6 +159,21 @@ class BubblewrapBackend:
         }
         launcher = str(Path(__file__).with_name("launch.py"))
         return [sys.executable, "-I", "-S", launcher, json.dumps(order)]
+
+
+@contextlib.contextmanager
+def _filter() -> Iterator[list[int]]:
+    """A descriptor to read the filter of system calls from; none where there is no filter."""
+    if not seccomp.is_known():
+        yield []
+        return
+    descriptor = os.memfd_create("seccomp", os.MFD_CLOEXEC)
+    try:
+        os.write(descriptor, seccomp.program())
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield [descriptor]
+    finally:
+        os.close(descriptor)
 
 
 def _uid(as_root: bool) -> int | None:

@@ -13,6 +13,7 @@ Sources: seccomp(2), linux/seccomp.h, linux/filter.h; the numbers are those of a
 from __future__ import annotations
 
 import errno
+import functools
 import platform
 import struct
 from collections.abc import Iterable, Sequence
@@ -204,6 +205,12 @@ _NR, _ARCH, _ARGUMENTS = 0, 4, 16
 _Instruction = tuple[int, int, int, int]
 
 
+def is_known(machine: str | None = None) -> bool:
+    """Whether there is a filter for a machine (this one without a name)."""
+    return (machine or platform.machine()) in _MACHINES
+
+
+@functools.cache
 def program(machine: str | None = None) -> bytes:
     """The filter for a machine (this one's name without one) as an array of struct sock_filter.
 
