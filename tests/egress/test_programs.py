@@ -35,7 +35,12 @@ async def test_a_program_reaches_what_is_allowed(network: Network, program: str)
         assert await net.prints(PROGRAMS[program], URL=url) == "hello"
         net.egress.end(4)
         [row] = net.rows
-        assert (row.seq, row.host, row.port, row.address) == (4, "host.test", server.port, "127.0.0.1")
+        assert (row.seq, row.host, row.port, row.address) == (
+            4,
+            "host.test",
+            server.port,
+            "127.0.0.1",
+        )
         assert (row.verdict, row.reason, row.replay) == ("allowed", "", False)
         assert row.bytes_up > 20
         assert row.bytes_down > len("hello\n")

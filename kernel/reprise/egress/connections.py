@@ -182,7 +182,14 @@ class Egress:
         else:
             task = asyncio.get_running_loop().create_task(self._serve(tunnel, entry, destination))
             self._serving[number] = task
-            task.add_done_callback(lambda _: self._serving.pop(number))
+            task.add_done_callback(lambda done: self._served(number, tunnel, entry, done))
+
+    def _served(self, number: int, tunnel: Tunnel, entry: Entry, task: asyncio.Task[None]) -> None:
+        del self._serving[number]
+        # Here, since a task that is cancelled at once never begins.
+        if task.cancelled():
+            ended = "the program gave up" if tunnel.closed.is_set() else "the sandbox has ended"
+            self._ledger.close(entry, "allowed" if entry.accepted else "failed", ended)
 
     def _send(self, tunnel: bytes, verb: bytes, data: bytes) -> None:
         if self._guest is not None:
@@ -204,10 +211,6 @@ class Egress:
             self._tell(entry, "network-limit", f"{destination.host} was cut off: {error}")
         except StreamGone as error:
             self._ledger.close(entry, "allowed" if entry.accepted else "failed", str(error))
-        except asyncio.CancelledError:
-            ended = "the program gave up" if tunnel.closed.is_set() else "the sandbox has ended"
-            self._ledger.close(entry, "allowed" if entry.accepted else "failed", ended)
-            raise
         except Exception:
             log.exception("A connection to %s could not be carried.", destination.host)
             self._refuse(tunnel, entry, 502, "Reprise failed to carry this connection", None)
@@ -306,32 +309,39 @@ async def _pump(tunnel: Tunnel, upstream: Upstream, entry: Entry) -> str:
     clock = asyncio.get_running_loop().time
     up = asyncio.create_task(_carry_all(tunnel, upstream))
     down = asyncio.create_task(_carry_all(upstream, tunnel))
+    # Both may wait for the host while the program is long gone.
+    cut = asyncio.create_task(tunnel.closed.wait())
     tasks = {up, down}
     try:
         touched, moved = clock(), -1
         while not down.done() or (down.exception() is None and not up.done()):
             await asyncio.wait(
-                {task for task in tasks if not task.done()},
+                {cut, *(task for task in tasks if not task.done())},
                 timeout=IDLE_S / 10,
                 return_when=asyncio.FIRST_COMPLETED,
             )
+            if tunnel.over:
+                break
             if entry.moved != moved:
                 touched, moved = clock(), entry.moved
             elif clock() - touched > IDLE_S:
                 return f"nothing passed for {IDLE_S / 60:.0f} minutes"
-        for task in (down, up):
-            error = task.exception()
-            if isinstance(error, Over) or (error is not None and not isinstance(error, StreamGone)):
+        for task in tasks:
+            if task.done() and not isinstance(error := task.exception(), StreamGone | None):
                 raise error
+        if tunnel.over:
+            if isinstance(tunnel.gone, Over):
+                raise tunnel.gone
+            return ""
         if (error := down.exception()) is not None:
-            return "" if tunnel.over else str(error)
+            return str(error)
         if up.exception() is None:
             upstream.close()
         return ""
     finally:
-        for task in tasks:
+        for task in (cut, *tasks):
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(cut, *tasks, return_exceptions=True)
 
 
 async def _carry_all(source: ByteStream, target: ByteStream) -> None:

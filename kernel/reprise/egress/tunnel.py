@@ -40,8 +40,8 @@ class Tunnel:
         self.accepted = False
         self.over = False
         self.closed = asyncio.Event()
-        #: Why it was cut, for whoever still reads or writes.
-        self._gone: StreamGone | None = None
+        #: Why it was cut.
+        self.gone: StreamGone | None = None
         self._id = encode_id(number)
         self._send = send
         self._count = count
@@ -94,8 +94,8 @@ class Tunnel:
 
     def cut(self, error: StreamGone) -> None:
         """It is over: whoever reads or writes hears this error; what arrived is dropped."""
-        if self._gone is None:
-            self._gone = error
+        if self.gone is None:
+            self.gone = error
         self._arrived.clear()
         self._held = 0
         self.over = True
@@ -105,7 +105,7 @@ class Tunnel:
 
     def accept(self) -> None:
         if self.over:
-            raise self._gone or StreamGone("the tunnel is over")
+            raise self.gone or StreamGone("the tunnel is over")
         self.accepted = True
         self._send(self._id, b"a", b"")
 
@@ -120,14 +120,14 @@ class Tunnel:
 
     async def read(self, most: int = 65536) -> bytes:
         while not self._arrived:
-            if self._gone is not None:
-                raise self._gone
+            if self.gone is not None:
+                raise self.gone
             if self._received_end:
                 return b""
             self._changed.clear()
             await self._changed.wait()
-        if self._gone is not None:
-            raise self._gone
+        if self.gone is not None:
+            raise self.gone
         data = self._arrived.popleft()
         if len(data) > most:
             self._arrived.appendleft(data[most:])
@@ -144,8 +144,8 @@ class Tunnel:
     async def write(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
-            if self._gone is not None:
-                raise self._gone
+            if self.gone is not None:
+                raise self.gone
             if self._sent_end:
                 raise StreamGone("the tunnel has been ended")
             if not self._room:
@@ -164,8 +164,8 @@ class Tunnel:
         return self._sent_end
 
     async def end(self) -> None:
-        if self._gone is not None:
-            raise self._gone
+        if self.gone is not None:
+            raise self.gone
         if not self._sent_end:
             self._sent_end = True
             self._send(self._id, b"e", b"")

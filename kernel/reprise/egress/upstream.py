@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 from collections.abc import Sequence
 
@@ -115,6 +116,6 @@ async def _connect(address: str, port: int) -> Upstream:
 def _reason(error: BaseException | None) -> str:
     if isinstance(error, TimeoutError) and not getattr(error, "errno", None):
         return f"nothing answered within {CONNECT_S:.0f} s"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)  # asyncio puts words of its own in its place
     return str(error) or type(error).__name__
