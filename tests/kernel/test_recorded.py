@@ -136,3 +136,37 @@ def test_a_resume_is_served_from_the_record(
     recorded = kernels.read(kernel)
     assert recorded.report.ok
     assert {n.code for n in recorded.notices} == {"resumed"}
+
+
+def verified(kernels: Kernels, kernel: Kernel, *args: str, **env: str) -> tuple[int, Any]:
+    """What `reprise verify` says, as a process of its own."""
+    database = kernels.database
+    shown = subprocess.run(
+        [sys.executable, "-m", "reprise.cli", "verify", str(kernel.session), "--json", *args],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "REPRISE_DSN": database.dsn,
+            "REPRISE_HOME": str(database.home),
+            "REPRISE_BACKEND": kernel.backend,
+            **env,
+        },
+    )
+    return shown.returncode, json.loads(shown.stdout)
+
+
+def test_verify_is_served_from_the_record_whatever_the_rules_are_here_now(
+    kernels: Kernels, host: Host, trusted: str
+) -> None:
+    kernel, client = begun(kernels, host, trusted, record=True)
+    client.prints("print(fetch('/a'), fetch('/a'))")
+    client.shell(f"curl -sS {host.url}/by-command")
+    kernel.shutdown()
+    asked = list(host.asked)
+    host.stop()
+    # In the environment `default`, in which nothing may be asked of anybody.
+    code, report = verified(kernels, kernel)
+    assert code == 0, report
+    assert host.asked == asked == ["GET /a", "GET /a", "GET /by-command"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from reprise.log.store import LogReader
 from reprise.replay.executor import AskPassword, Player
 from reprise.replay.link import KernelLink
+from reprise.replay.recorded_network import recorded_network
 from reprise.sandbox.connection import Guest
 from reprise.sandbox.contract import Backend, SandboxSpec
 
@@ -34,13 +36,14 @@ class DetachedSandbox:
         self.link = KernelLink()
 
     async def __aenter__(self) -> DetachedSandbox:
-        if self._spec.network is None:
+        recorded = await recorded_network(self._reader)
+        if self._spec.network is None and recorded is None:
             self.link.attach(await Guest.start(self._backend, self._spec, self.link))
         else:
             # Where nothing may go out, nobody pays for it.
             from reprise.replay.network import Network  # noqa: PLC0415
 
-            network = Network(self._spec)
+            network = await asyncio.to_thread(Network, self._spec, recorded)
             self.link.attach(await Guest.start(self._backend, network.spec, self.link))
             self.link.egress = network.beside(self.link.guest, self._reader)
         await self.link.guest.ready()

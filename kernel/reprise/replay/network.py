@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from reprise.egress.connections import Egress
 from reprise.egress.contract import Say, unheard
+from reprise.egress.package_index import index_for
 from reprise.errors import RepriseError
 from reprise.log.store import LogReader, NetworkRow
 from reprise.replay.durable import DurableLog
+from reprise.replay.recorded_network import RecordedNetwork, with_index
 from reprise.sandbox.connection import Guest
 from reprise.sandbox.contract import GuestNetwork, SandboxSpec
+from reprise.sandbox.environment import EnvironmentSpec
 
 if TYPE_CHECKING:
     from reprise.egress.authority import Authority
@@ -34,16 +38,24 @@ class Network:
     spec: with what the guest needs to offer its proxy.
     """
 
-    def __init__(self, spec: SandboxSpec) -> None:
-        self.spec = spec
+    def __init__(self, spec: SandboxSpec, recorded: RecordedNetwork | None = None) -> None:
+        """recorded: for a replay that is served from the record. Blocks, for `package-index`."""
+        self._rules = spec.rules if recorded is None else recorded.rules
+        self._index = index_for(self._rules) if recorded is None else recorded.index
+        self._rules = self._index.added_to(self._rules)
+        network = GuestNetwork(index=self._index.variables)
         self._authority: Authority | None = None
-        if spec.rules.opens_tls:
+        if self._rules.opens_tls:
             # Only then: an environment that neither records nor has credentials need not load it.
             from reprise.egress.authority import Authority  # noqa: PLC0415
 
             self._authority = Authority()
-            network = replace(spec.network or GuestNetwork(), authority=self._authority.certificate)
-            self.spec = replace(spec, network=network)
+            network = replace(network, authority=self._authority.certificate)
+        self.spec = replace(spec, network=network)
+
+    def describing(self, environment: EnvironmentSpec) -> EnvironmentSpec:
+        """An environment with what this network makes of its rules."""
+        return with_index(environment, self._index)
 
     def live(self, store: Store, say: Say) -> LiveNetwork:
         """For a session that is held: what is asked becomes rows of its log."""
@@ -63,13 +75,20 @@ class Network:
 
         Returns with it what it records and is answered from, where its requests are read.
         """
-        rules = self.spec.rules
         proxy = None
         if self._authority is not None:
             from reprise.egress.intercept import ReadingProxy  # noqa: PLC0415
 
-            proxy = ReadingProxy(rules, self._authority, say=say)
-        egress = Egress(rules, sink, say=say, interceptor=proxy, environment=self.spec.environment)
+            environ = self._index.environ(os.environ)
+            proxy = ReadingProxy(self._rules, self._authority, say=say, environ=environ)
+        egress = Egress(
+            self._rules,
+            sink,
+            say=say,
+            interceptor=proxy,
+            index=self._index.places,
+            environment=self.spec.environment,
+        )
         egress.replays(True)
         egress.attach(guest)
         return egress, None if proxy is None else proxy.record
@@ -95,6 +114,10 @@ class LiveNetwork:
         if self._log is not None:
             self.opened(self._log)
         return self._egress
+
+    def describing(self, environment: EnvironmentSpec) -> EnvironmentSpec:
+        """See `Network.describing`."""
+        return self._network.describing(environment)
 
     def opened(self, log: DurableLog) -> None:
         """This is the session from now on."""

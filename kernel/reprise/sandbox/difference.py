@@ -88,6 +88,8 @@ def _network(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
         said += [f"network: {name.format(place)} not allowed" for place in sorted(before - after)]
     if bool(old.get("record")) != bool(new.get("record")):
         said.append(f"network: responses {'' if new.get('record') else 'no longer '}recorded")
+    if "package-index" in old.get("allow", ()) and "package-index" in new.get("allow", ()):
+        said += [] if old.get("index") == new.get("index") else ["network: another package index"]
     was, now = (
         {
             (str(each.get("host")), str(each.get("header"))): each
