@@ -114,7 +114,7 @@ _MISSED: Final = (
     ("style sheets", re.compile(r"<style(?!\s+scoped)|<link\b", re.IGNORECASE)),
     (
         "what is loaded from elsewhere",
-        re.compile(r"<(?:img|audio|video|source)\b[^>]{0,200}?\ssrc(?:set)?\s*=\s*[\"']?(?!data:)",
+        re.compile(r"<(?:img|audio|video|source)\b[^>]{0,200}?\ssrc(?:set)?\s*=\s*(?![\"']?data:)",
                    re.IGNORECASE),
     ),
 )  # fmt: skip

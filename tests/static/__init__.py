@@ -1,0 +1,1 @@
+"""Static output, value in, value out."""
