@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from reprise import settings
+from reprise.client.environment import environment_of
 from reprise.errors import UnavailableError, UsageError
 from reprise.jupyter.kernelspec import language_kernel
 from reprise.log.model import USER, Actor
@@ -22,7 +23,7 @@ from reprise.sandbox.backends import backend
 from reprise.sandbox.connection import Guest
 from reprise.sandbox.contract import Backend, SandboxSpec
 from reprise.sandbox.environment import environment_kernel, sandbox_spec
-from reprise.sandbox.named import load
+from reprise.sandbox.named import NamedEnvironment
 from reprise.workspace.folder import HostFolder
 from reprise.workspace.manifest import MAX_SIZE, Manifest
 from reprise.workspace.transfer import fetch, read_file, workspace_manifest
@@ -54,9 +55,12 @@ class PastWorkspace:
 
 @contextlib.contextmanager
 def fresh_sandbox(
-    info: SessionInfo, folder: Path | None = None, environ: Mapping[str, str] | None = None
+    info: SessionInfo,
+    named: NamedEnvironment,
+    folder: Path | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[Backend, SandboxSpec]]:
-    """What a sandbox beside the session's own is started with, under the environment of now.
+    """What a sandbox beside the session's own is started with, as that environment is now.
 
     The process backend works in a copy of `folder`; without one, of the notebook's where it is
     known, else of the folder that the command runs in.
@@ -73,7 +77,6 @@ def fresh_sandbox(
                     f"{source} could not be copied to {copy}, where it is to be replayed: "
                     f"{error.strerror}. Nothing was run; TMPDIR names another place for copies."
                 ) from error
-        named = load(environ=environ)
         language = environment_kernel(named, language_kernel(info.kernel, environ))
         yield chosen, sandbox_spec(named, language, Path(copy), environ)
 
@@ -95,7 +98,8 @@ async def past_workspace(
     if at is not None and not -1 <= at < info.steps:
         last = f"its last one is {info.steps - 1}" if info.steps else "it has none yet"
         raise UsageError(f"Session {info.id} has no step {at}; {last}.")
-    with fresh_sandbox(info, folder, environ) as (chosen, spec):
+    named = await environment_of(reader, info, os.environ if environ is None else environ)
+    with fresh_sandbox(info, named, folder, environ) as (chosen, spec):
         stop = None if at is None else at + 1
         async with rebuilt(reader, chosen, spec, stop=stop, on_step=on_step) as guest:
             words = "rebuilt from the log" if at is None else f"as after step {at}"

@@ -8,13 +8,14 @@ import os
 import platform
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from reprise import settings
 from reprise.client.alive import kernel_pid
 from reprise.client.beside import notebook_folder
+from reprise.client.environment import environment_of
 from reprise.client.failures import ClientClosed, KernelGone, NoAnswer
 from reprise.client.holder import held_elsewhere, known_kernel, running_kernel
 from reprise.client.line import Line, open_line
@@ -26,6 +27,7 @@ from reprise.jupyter.sidecar import read_sidecar
 from reprise.log.model import Json
 from reprise.log.postgres import Log
 from reprise.log.store import SessionInfo
+from reprise.sandbox.named import file_of
 
 #: Seconds between two looks for something that nobody tells of.
 LOOK_S: Final = 0.1
@@ -278,6 +280,13 @@ class Reach:
                 f"No kernel holds session {self.session}, and this client was told to start none."
             )
         start = self._start(info)
+        here = settings.home_path(start.environ) == settings.home_path()
+        if here and info is not None and info.steps > 0:
+            reader = await (await self.log()).reader(info.id)
+            named = await environment_of(reader, info, start.environ)
+            if file_of(named.name).exists():
+                # What it is called; a kernel finds nothing else by it.
+                start = replace(start, environ={**start.environ, settings.ENVIRONMENT: named.name})
         for last in (False, True):
             own = await start_kernel(start, self.session)
             try:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from reprise.client import Patience, Refused, aconnect
+from reprise.client.environment import environment_of
 from reprise.commands.opened import add_session, find_session, opened_log
 from reprise.commands.terminal import Terminal
 from reprise.commands.told import counts, tell_states, tell_step
@@ -26,7 +27,7 @@ from reprise.replay.state_report import READ_BYTES
 from reprise.replay.verify import EVERYTHING, Replays, Scope, verify
 from reprise.report.page import page
 from reprise.sandbox.environment import difference, environment_kernel, environment_spec
-from reprise.sandbox.named import load
+from reprise.sandbox.named import NamedEnvironment
 from reprise.workspace.manifest import Entry
 from reprise.workspace.replaced import replacing
 
@@ -128,12 +129,13 @@ async def verified(
     async def password(prompt: str) -> str | None:
         return await asyncio.to_thread(getpass.getpass, f"{prompt} (never stored) ")
 
+    named = await environment_of(reader, info)
     async with AsyncExitStack() as stack:
-        backend, spec = stack.enter_context(fresh_sandbox(info, folder))
+        backend, spec = stack.enter_context(fresh_sandbox(info, named, folder))
         # Without isolation a sandbox works in a copy of the folder, and each needs its own.
         again = spec
         if not backend.isolated and replays != "once":
-            _, again = stack.enter_context(fresh_sandbox(info, folder))
+            _, again = stack.enter_context(fresh_sandbox(info, named, folder))
         terminal.status("asking the running kernel …")
         live, unasked = await _live(reader, info, stack)
         if unasked:
@@ -147,7 +149,7 @@ async def verified(
             live=live,
             replays=replays,
             again=again,
-            outside=await _outside(reader, info),
+            outside=await _outside(reader, info, named),
             on_step=told,
             on_progress=lambda text: terminal.status(f"{text} of {info.steps}"),
             ask_password=password if terminal.err.isatty() else None,
@@ -183,11 +185,10 @@ async def _live(
     return replace(known, read=read), ""
 
 
-async def _outside(reader: LogReader, info: SessionInfo) -> list[str]:
+async def _outside(reader: LogReader, info: SessionInfo, named: NamedEnvironment) -> list[str]:
     """How today's environment differs from the one the session last ran in."""
     if info.environment is None:
         return []
-    named = load()
     language = environment_kernel(named, language_kernel(info.kernel))
     now = await asyncio.to_thread(environment_spec, named, language)
     if now.digest == info.environment:
