@@ -290,6 +290,9 @@ def main(argv: list[str]) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return 0  # another one is there, or on its way out: the kernel tries again
+    # Nobody's child: it belongs to all kernels, and none of them has to reap it.
+    if os.fork():
+        os._exit(0)
     asyncio.run(serve(folder))
     return 0
 

@@ -121,15 +121,22 @@ def _start(folder: Path, environ: Mapping[str, str]) -> None:
         )
     assert process.stdout is not None  # noqa: S101  it was asked for as a pipe
     with process.stdout as output:
-        if not output.readline() and process.wait() != 0:
-            raise SandboxError(
-                f"The Dagger broker ended as soon as it was started. Its log: {kept}"
-            )
-    # It outlives this process; while both live, somebody must reap it.
-    _brokers.append(process)
+        listens = bool(output.readline())
+    process.wait()  # what listens is a child of its
+    if not listens and not _is_held(folder / LOCK):
+        raise SandboxError(f"The Dagger broker ended as soon as it was started. Its log: {kept}")
 
 
-_brokers: list[subprocess.Popen[bytes]] = []
+def _is_held(lock: Path) -> bool:
+    opened = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(opened)
 
 
 class Line:

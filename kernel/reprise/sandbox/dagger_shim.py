@@ -12,11 +12,13 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from reprise.errors import SandboxError
 from reprise.sandbox.contract import SandboxSpec
 from reprise.sandbox.documents import read_json, write_json
+from reprise.sandbox.prefixes import own_prefixes
 from reprise.settings import home
 
 #: Which OCI runtime the shim is asked for ("" for the operator's default).
@@ -131,32 +133,41 @@ def check_report(
 
 def remember(report: Report) -> None:
     """For `doctor`: whether the engine that was used last has a shim."""
-    write_json(home() / "dagger" / "shim.json", {"applied": report.applied})
+    write_json(_seen_file(), {"applied": report.applied, "network": report.network})
+
+
+def _seen_file() -> Path:
+    return home() / "dagger" / "shim.json"
 
 
 def enforcement() -> dict[str, str]:
-    """For each limit, how it is enforced, with the shim and without."""
-    seen = read_json(home() / "dagger" / "shim.json")
-    there = isinstance(seen, dict) and seen.get("applied") is True
-    found = (
-        "the last engine used here has the runtime shim"
-        if there
-        else (
-            "the last engine used here has no runtime shim"
-            if isinstance(seen, dict)
-            else "whether the engine has it is known once a sandbox was started"
+    """For each limit, how it is enforced; as the sandbox that was started last has reported."""
+    seen = read_json(_seen_file())
+    absent = "not enforced: this Dagger engine has no runtime shim (docs/dagger.md)"
+    group = "by a control group, which the engine's runtime shim makes"
+    network = "by an empty network namespace, which the engine's runtime shim makes"
+    if not isinstance(seen, dict):
+        unknown = "; whether the engine has the shim is known once a sandbox was started here"
+        group, network = group + unknown, network + unknown
+    elif not seen.get("applied"):
+        group = absent
+        network = (
+            "by a seccomp filter that denies every socket but unix ones, so that the sandbox has "
+            "no loopback either: this Dagger engine has no runtime shim (docs/dagger.md)"
         )
-    )
     watched = "for each process by RLIMIT_DATA, for all together by the guest's watch"
+    size = "by the size of its memory file system, at most 2 GiB"
+    below_tmp = any(path.is_relative_to("/tmp") for path in own_prefixes())  # noqa: S108
     return {
-        "memory": f"by a control group with the runtime shim; always {watched} ({found})",
-        "processes": f"by a control group with the runtime shim, else not at all ({found})",
-        "cpus": f"by a control group with the runtime shim, else not at all ({found})",
-        "network": "by an empty network namespace with the runtime shim; else by a seccomp filter "
-        f"that denies every socket but unix ones, the own loopback included ({found})",
-        "workspace": "by the size of its memory file system; not with `reuse: never`, where it "
-        "lies on the engine's disk",
-        "tmp": "by the size of its memory file system",
+        "memory": watched if group is absent else f"{group}; always {watched}",
+        "processes": group,
+        "cpus": group,
+        "network": network,
+        "workspace": f"{size}; with `reuse: never` only by the disk of the engine",
+        "tmp": "not enforced: this environment itself lies below /tmp, so that nothing can be "
+        "mounted there"
+        if below_tmp
+        else size,
         "mounts": "before anything is written",
         "open_files": "by RLIMIT_NOFILE",
     }
