@@ -122,7 +122,7 @@ def held_back(held: tuple[str, ...], wall: Wall, parent: bytes) -> Message:
 
 def _status(content: dict[str, Any], _: Wall) -> dict[str, Json] | None:
     state = content.get("execution_state")
-    return {"execution_state": state} if state in _STATES else None
+    return {"execution_state": state} if isinstance(state, str) and state in _STATES else None
 
 
 def _input(content: dict[str, Any], _: Wall) -> dict[str, Json]:
@@ -139,7 +139,7 @@ def _error(content: dict[str, Any], _: Wall) -> dict[str, Json]:
     return {
         "ename": _text(content.get("ename")),
         "evalue": _text(content.get("evalue")),
-        "traceback": [_text(line) for line in lines] if isinstance(lines, list) else [],
+        "traceback": [_text(line) for line in _list(lines)],
     }
 
 
@@ -252,7 +252,7 @@ def _state(
 def _outputs(value: Json, wall: Wall) -> list[Json]:
     """The outputs that an Output widget shows, in the form of notebooks."""
     kept: list[Json] = []
-    for output in value if isinstance(value, list) else []:
+    for output in _list(value):
         if not isinstance(output, dict):
             continue
         kind = output.get("output_type")
@@ -296,7 +296,7 @@ def _execute_reply(content: dict[str, Any], wall: Wall) -> tuple[dict[str, Json]
     }
     held: list[str] = []
     pages: list[Json] = []
-    for payload in content.get("payload") or []:
+    for payload in _list(content.get("payload")):
         source = payload.get("source") if isinstance(payload, dict) else None
         if source == "page":
             text = _text(_object(payload.get("data")).get("text/plain"))
@@ -327,12 +327,12 @@ def _complete_reply(content: dict[str, Any], wall: Wall) -> dict[str, Json]:
     types = _object(content.get("metadata")).get("_jupyter_types_experimental")
     described = [
         {name: each[name] for name in _COMPLETION if isinstance(each.get(name), str | int)}
-        for each in (types if isinstance(types, list) else [])
+        for each in _list(types)
         if isinstance(each, dict)
     ]
     return {
         "status": "ok",
-        "matches": [each for each in content.get("matches") or [] if isinstance(each, str)],
+        "matches": [each for each in _list(content.get("matches")) if isinstance(each, str)],
         "cursor_start": _count(content, "cursor_start"),
         "cursor_end": _count(content, "cursor_end"),
         "metadata": {"_jupyter_types_experimental": described} if described else {},
@@ -354,7 +354,7 @@ def _kernel_info_reply(content: dict[str, Any], _: Wall) -> dict[str, Json]:
     links = content.get("help_links")
     info["help_links"] = [
         {"text": str(each.get("text", "")), "url": each["url"]}
-        for each in (links if isinstance(links, list) else [])
+        for each in _list(links)
         if isinstance(each, dict) and isinstance(each.get("url"), str)
         and _LINK.fullmatch(each["url"])
     ]  # fmt: skip
@@ -396,6 +396,10 @@ def _without_metadata(message: Message) -> Message:
 
 def _object(value: Json) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _list(value: Json) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _text(value: Json) -> str:

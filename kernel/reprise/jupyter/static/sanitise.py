@@ -134,6 +134,7 @@ class Clean:
 
 def sanitise_html(source: str) -> Clean:
     """HTML as static output shows it. Raises NotShown."""
+    source = source.encode("utf-8", "replace").decode()  # no lone surrogates: nh3 speaks UTF-8
     _check(source)
     missed = tuple(what for what, sign in _MISSED if sign.search(source))
     parsed = nh3.clean(

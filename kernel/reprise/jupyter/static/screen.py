@@ -17,7 +17,7 @@ from reprise.jupyter.static.messages import Wall
 from reprise.jupyter.static.policy import Policy
 from reprise.log.model import Step, canonical
 from reprise.replay.comms import Comms
-from reprise.replay.message import Malformed, Message
+from reprise.replay.message import Message
 from reprise.sandbox.named import OutputRule
 from reprise.settings import DEFAULT_ENVIRONMENT
 
@@ -27,6 +27,9 @@ log = logging.getLogger("reprise")
 #: hostile HTML within its bounds takes seconds, and the kernel does nothing else meanwhile.
 BUDGET_S = 4.0
 SHARE = 0.1
+
+#: What reading and writing JSON of a stranger's raises: malformed, without end, or too deep.
+UNREADABLE = (ValueError, RecursionError)
 
 _COMM = frozenset({"comm_open", "comm_msg", "comm_close"})
 
@@ -81,7 +84,7 @@ class Screen:
                 if kind in _COMM:
                     return messages.static_comm(message, wall)
                 return messages.static_output(message, wall)
-            except Malformed as error:
+            except UNREADABLE as error:
                 log.warning("An output was held back: %s.", error)
                 return None
 
@@ -96,7 +99,7 @@ class Screen:
         with self._counted() as wall:
             try:
                 written, held = messages.static_reply(message, wall)
-            except Malformed as error:
+            except UNREADABLE as error:
                 log.warning("A reply was held back: %s.", error)
                 return replace(message, raw_content=_NOT_READ, buffers=()), None
             if not held:

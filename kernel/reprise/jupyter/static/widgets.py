@@ -216,7 +216,9 @@ def _linkable(value: Json, comms: Comms) -> bool:
     if not isinstance(value, list) or len(value) != 2 or not _refers(value[0], comms):
         return False
     model = comms.models.get(str(value[0]).removeprefix(_REFERENCE))
-    return model is not None and model.name in _LINKED and value[1] in _LINKED_TRAITS
+    if model is None or model.name not in _LINKED:
+        return False
+    return isinstance(value[1], str) and value[1] in _LINKED_TRAITS
 
 
 def model_of_update(comms: Comms, comm: str, state: Mapping[str, Json]) -> Model | None:
