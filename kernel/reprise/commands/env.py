@@ -10,6 +10,7 @@ from reprise.commands import (
     env_create,
     env_limits,
     env_network,
+    env_output,
     env_promote,
     env_secrets,
     env_shown,
@@ -27,12 +28,22 @@ EXAMPLES = """\
   reprise env deny example.org
   reprise env record on                        replays are served from the record
   reprise env secret api.example.org --from env:API_KEY
+  reprise env output live                      scripts in outputs run, whoever asked for them
   REPRISE_ENVIRONMENT=long-jobs reprise lab
 """
 
 #: Each offers `add(acts, common)`: its acts, with `set_defaults(act=…)` naming what does each of
 #: them: (args, terminal) → exit code.
-_PARTS = (env_create, env_shown, env_check, env_promote, env_limits, env_network, env_secrets)
+_PARTS = (
+    env_create,
+    env_shown,
+    env_check,
+    env_promote,
+    env_limits,
+    env_network,
+    env_secrets,
+    env_output,
+)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
