@@ -18,7 +18,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -249,9 +249,11 @@ class _Line:
         return decode(line) if line else None
 
 
-async def serve(folder: Path) -> None:
-    """Serve at FOLDER/socket until nobody has used it for a while, or SIGTERM."""
-    idle = float(os.environ.get(IDLE_VARIABLE) or IDLE)
+async def serve(folder: Path, idle: float, listens: Callable[[], None]) -> None:
+    """Serve at FOLDER/socket until nobody has used it for `idle` seconds, or SIGTERM.
+
+    listens: called once newcomers can connect.
+    """
     broker = Broker()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -259,10 +261,7 @@ async def serve(folder: Path) -> None:
         loop.add_signal_handler(number, stop.set)
     listening = bound_socket(folder)
     server = await asyncio.start_unix_server(broker.connected, sock=listening, limit=MAX_LINE)
-    # Whoever started us waits for this word.
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    listens()
     stopping = asyncio.create_task(stop.wait())
     try:
         while not stopping.done():
@@ -293,8 +292,15 @@ def main(argv: list[str]) -> int:
     # Nobody's child: it belongs to all kernels, and none of them has to reap it.
     if os.fork():
         os._exit(0)
-    asyncio.run(serve(folder))
+    asyncio.run(serve(folder, float(os.environ.get(IDLE_VARIABLE) or IDLE), _say_ready))
     return 0
+
+
+def _say_ready() -> None:
+    """Whoever started us waits for a word; nothing is said there afterwards."""
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 if __name__ == "__main__":

@@ -214,8 +214,7 @@ def prefix_key(kernel: LanguageKernel) -> str:
         try:
             found = read_prefix(LanguageKernel("python3", "python", (program,), prefixes), cache)
         except UnavailableError:
-            parts.append([program, "not there"])  # whoever starts it inside says so
-            continue
+            continue  # it is not there: whoever starts it inside says so
         packages = [[p.name, p.version, p.record] for p in found.packages]
         parts.append([found.base, dict(found.interpreter), packages])
     for path in host_image.system_files():

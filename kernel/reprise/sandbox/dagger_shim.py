@@ -94,7 +94,10 @@ async def _exactly(sock: socket.socket, size: int) -> bytes:
     return data
 
 
-def _parse(value: Mapping[str, Any]) -> Report:
+def _parse(value: Any) -> Report:
+    if not isinstance(value, dict):
+        raise TypeError("no JSON object")
+
     def of(name: str, kind: type) -> Any:
         found = value.get(name)
         return found if type(found) is kind else None
