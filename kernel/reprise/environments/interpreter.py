@@ -40,7 +40,9 @@ def find_interpreter(named: str | None = None, *, folder: Path) -> Interpreter:
     is older than the guest can be.
     """
     path = sys.executable
-    if named is not None:
+    if named is not None and "/" in named:
+        path = named
+    elif named is not None:
         try:
             found = run_uv(["python", "find", "--no-project", "--system", named], folder)
         except RepriseError as error:

@@ -62,7 +62,6 @@ def run_uv(
     folder: Path,
     *,
     find_links: Iterable[Path] = (),
-    no_index: bool = False,
     environ: Mapping[str, str] = os.environ,
     keep_open: Sequence[int] = (),
 ) -> str:
@@ -75,15 +74,13 @@ def run_uv(
     """
     index = package_index(environ)
     command = [uv_program(), *arguments]
-    for links in find_links:
-        command += ["--find-links", str(links)]
-    if no_index or index.no_index:
+    if index.no_index and arguments[0] == "pip":
         command.append("--no-index")
     try:
         done = subprocess.run(
             command,
             cwd=folder,
-            env=_variables(index, environ),
+            env=_variables(index, [*map(str, find_links)], environ),
             capture_output=True,
             check=False,
             text=True,
@@ -103,7 +100,9 @@ def run_uv(
     return done.stdout
 
 
-def _variables(index: PackageIndex, environ: Mapping[str, str]) -> dict[str, str]:
+def _variables(
+    index: PackageIndex, find_links: list[str], environ: Mapping[str, str]
+) -> dict[str, str]:
     """uv's variables. Where only pip is configured, uv is told what pip knows.
 
     As variables, not arguments: an address may hold a password, and `ps` shows arguments.
@@ -115,13 +114,12 @@ def _variables(index: PackageIndex, environ: Mapping[str, str]) -> dict[str, str
         "NO_COLOR": "1",
     }
     if index.tool == "pip":
-        links = [each for each in index.find_links if "://" in each or Path(each).is_dir()]
-        told = {
-            "UV_DEFAULT_INDEX": index.default or "",
-            "UV_INDEX": " ".join(index.extra),
-            "UV_FIND_LINKS": ",".join(links),
-        }
+        told = {"UV_DEFAULT_INDEX": index.default or "", "UV_INDEX": " ".join(index.extra)}
         kept |= {name: value for name, value in told.items() if value}
+    if index.tool == "pip" or find_links:
+        # pip overlooks folders that are not there; what is named here is all that uv looks at.
+        links = [each for each in index.find_links if "://" in each or Path(each).is_dir()]
+        kept["UV_FIND_LINKS"] = ",".join([*find_links, *links])
     if index.certificates:
         kept.setdefault("SSL_CERT_FILE", index.certificates)
     return kept
