@@ -46,6 +46,9 @@ log = logging.getLogger("reprise")
 #: Seconds without a byte after which a connection is cut.
 IDLE_S = 600.0
 
+#: The same for one whose host has ended: programs keep such in pools, and never look at them again.
+HALF_S = 60.0
+
 #: Seconds that a program has to take the rest and close, once its connection has been served.
 LINGER_S = 5.0
 
@@ -150,8 +153,7 @@ class Egress:
                 tunnel.ended()
             case b"x":
                 del self._tunnels[number]
-                tunnel.abort()  # which answers, unless this is the answer
-                tunnel.closed.set()
+                tunnel.finished()  # which answers, unless this is the answer
                 if number in self._serving and not tunnel.accepted:
                     self._serving[number].cancel()
             case _:
@@ -310,26 +312,28 @@ async def _pump(tunnel: Tunnel, upstream: Upstream, entry: Entry) -> str:
     up = asyncio.create_task(_carry_all(tunnel, upstream))
     down = asyncio.create_task(_carry_all(upstream, tunnel))
     # Both may wait for the host while the program is long gone.
-    cut = asyncio.create_task(tunnel.closed.wait())
+    cut = asyncio.create_task(tunnel.was_cut.wait())
     tasks = {up, down}
     try:
         touched, moved = clock(), -1
         while not down.done() or (down.exception() is None and not up.done()):
             await asyncio.wait(
                 {cut, *(task for task in tasks if not task.done())},
-                timeout=IDLE_S / 10,
+                timeout=min(IDLE_S, HALF_S) / 10,
                 return_when=asyncio.FIRST_COMPLETED,
             )
-            if tunnel.over:
+            if tunnel.gone is not None:
                 break
             if entry.moved != moved:
                 touched, moved = clock(), entry.moved
+            elif down.done() and clock() - touched > HALF_S:
+                return ""
             elif clock() - touched > IDLE_S:
                 return f"nothing passed for {IDLE_S / 60:.0f} minutes"
         for task in tasks:
             if task.done() and not isinstance(error := task.exception(), StreamGone | None):
                 raise error
-        if tunnel.over:
+        if tunnel.gone is not None:
             if isinstance(tunnel.gone, Over):
                 raise tunnel.gone
             return ""
@@ -339,7 +343,8 @@ async def _pump(tunnel: Tunnel, upstream: Upstream, entry: Entry) -> str:
             upstream.close()
         return ""
     finally:
-        for task in (cut, *tasks):
+        cut.cancel()
+        for task in tasks:
             task.cancel()
         await asyncio.gather(cut, *tasks, return_exceptions=True)
 

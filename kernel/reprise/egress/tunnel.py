@@ -31,8 +31,9 @@ _U32 = struct.Struct(">I")
 class Tunnel:
     """A `ByteStream` whose other end is a program in the sandbox.
 
-    accepted: whether `accept` was called.  over: whether we have ended it; the guest may not have
-    heard yet, and `closed` is set once it has.
+    accepted: whether `accept` was called.  over: whether we have ended it, and send nothing more;
+    the guest may not have heard yet, and `closed` is set once it has.  was_cut: set when it ended
+    before both ways had; `gone` says why.
     """
 
     def __init__(self, number: int, send: Send, count: Count) -> None:
@@ -40,7 +41,7 @@ class Tunnel:
         self.accepted = False
         self.over = False
         self.closed = asyncio.Event()
-        #: Why it was cut.
+        self.was_cut = asyncio.Event()
         self.gone: StreamGone | None = None
         self._id = encode_id(number)
         self._send = send
@@ -99,7 +100,17 @@ class Tunnel:
         self._arrived.clear()
         self._held = 0
         self.over = True
+        self.was_cut.set()
         self._changed.set()
+
+    def finished(self) -> None:
+        """The guest says that it is over. What it said before its end is still read."""
+        if self._received_end and self._sent_end and not self.over:
+            self.over = True
+            self._send(self._id, b"x", b"")
+        else:
+            self.abort()
+        self.closed.set()
 
     # What we answer ---------------------------------------------------------------------------
 
@@ -135,7 +146,7 @@ class Tunnel:
         self._held -= len(data)
         self._counted(len(data), 0)
         self._owed += len(data)
-        if self._owed * 4 >= TUNNEL_WINDOW and not self._received_end:
+        if self._owed * 4 >= TUNNEL_WINDOW and not (self._received_end or self.over):
             self._send(self._id, b"w", _U32.pack(self._owed))
             self._window += self._owed
             self._owed = 0

@@ -30,6 +30,7 @@ class Upstream:
         self.address = address
         self._reader = reader
         self._writer = writer
+        self._closed = False
 
     async def read(self, most: int = 65536) -> bytes:
         try:
@@ -52,10 +53,13 @@ class Upstream:
             raise StreamGone(f"the host cut the connection: {_reason(error)}") from error
 
     def abort(self) -> None:
-        self._writer.transport.abort()
+        """Cut it, unless it was closed in order."""
+        if not self._closed:
+            self._writer.transport.abort()
 
     def close(self) -> None:
         """Both ways have ended: let go of it, once the rest is sent or the peer takes too long."""
+        self._closed = True
         self._writer.close()
         asyncio.get_running_loop().call_later(CLOSE_S, self._writer.transport.abort)
 

@@ -119,9 +119,17 @@ class Proxy:
             client = _Client(sock)
             self._clients[client.fd] = client
             self._settle(client)
-            if len(self._clients) >= MAX_CLIENTS:
+            if len(self._clients) >= MAX_CLIENTS and not self._forget_one():
                 self._poller.register(self._fd, 0)
                 return
+
+    def _forget_one(self) -> bool:
+        """Let go of a connection that is over and only its program has not closed."""
+        for client in self._clients.values():
+            if client.over and not client.out:
+                self._forget(client)
+                return True
+        return False
 
     def _settle(self, client: _Client) -> None:
         """Do what can be done for a client now, and wait for what it waits for."""
@@ -244,6 +252,8 @@ class Proxy:
                 self._send(number, b"x")
                 if verb == b"r":
                     self._refused(client, data)
+                elif client.host_end:
+                    self._say_last(client, b"")  # it still gets all that the host said
                 elif client.carrying:
                     self._abort(client)
                 else:
