@@ -86,10 +86,21 @@ class Images:
                     base = Base(await self._layout(order.image, said))
                 else:
                     base = Base(await self._pulled(order.image))
+                await self._unpacked(base)
             finally:
                 told.cancel()
             self._known[key] = base
             return base
+
+    async def _unpacked(self, base: Base) -> None:
+        """Have the engine unpack it now: what is pulled lazily would else be part of a start."""
+        try:
+            await base.container.directory("/").entries()
+        except dagger.QueryError as error:
+            raise SandboxError(
+                f"The Dagger engine cannot unpack the environment's image: {first_line(error)}. "
+                "Nothing was started."
+            ) from error
 
     async def _pulled(self, name: str) -> dagger.Container:
         try:
