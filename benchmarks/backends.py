@@ -22,7 +22,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -30,7 +30,7 @@ from typing import Any, TextIO
 import psutil
 from beside import BARE, PATIENCE_S, REPRISE, Bench, Running, bench, machine
 from commands import command
-from memory import _pss
+from memory import pss
 
 from reprise.errors import RepriseError
 from reprise.sandbox.backends import backend
@@ -56,18 +56,10 @@ CHAIN = 20
 STREAM = "print('x' * 1_000_000)"
 RUN_TRUE = "import subprocess; _ = subprocess.run('true', shell=True)"
 DIE = "import os; os.kill(os.getpid(), 9)"
-#: Programs whose processes belong to a sandbox when they appear with it.
-PROGRAMS = (
-    "reprise",
-    "ipykernel",
-    "bwrap",
-    "runc",
-    "crun",
-    "runsc",
-    "dagger",
-    "exe",
-    "multiprocessing",
-)
+#: The engine's daemon: what it has started lately is a sandbox of ours.
+ENGINE = "dagger-engine"
+#: Runtimes whose processes are left to the machine's first process.
+RUNTIMES = ("runc", "crun", "runsc", "runsc-sandbox", "runsc-gofer", "exe")
 
 Times = dict[str, dict[str, list[float]]]
 
@@ -199,7 +191,8 @@ def measure_round(made: Bench, kinds: list[str], found: Found, *, last: bool) ->
             for kind, kernel in running.items():
                 found.times[kind]["idle"].append(resident(kernel, own[kind]))
         for kind, kernel in running.items():
-            found.times[kind]["resume"].append(resumed(made, kernel, kind))
+            with measured(f"{kind}, resume", found):
+                found.times[kind]["resume"].append(resumed(made, kernel, kind))
         for kernel in running.values():
             for _ in range(WARM):
                 kernel.run("pass")
@@ -208,29 +201,37 @@ def measure_round(made: Bench, kinds: list[str], found: Found, *, last: bool) ->
                 times, kernel = found.times[kind], running[kind]
                 for _ in range(COUNTS["pass"]):
                     times["pass"].append(kernel.run("pass"))
-                for _ in range(COUNTS["command"]):
-                    ran = kernel.run(RUN_TRUE) if kind == BARE else command(kernel, "true")
-                    times["command"].append(ran)
+                with measured(f"{kind}, command", found):
+                    for _ in range(COUNTS["command"]):
+                        ran = kernel.run(RUN_TRUE) if kind == BARE else command(kernel, "true")
+                        times["command"].append(ran)
                 for _ in range(COUNTS["1 MB stream"]):
                     times["1 MB stream"].append(kernel.run(STREAM))
 
 
+@contextmanager
+def measured(what: str, found: Found) -> Iterator[None]:
+    """A measure that does not work somewhere is told of, and costs no other."""
+    try:
+        yield
+    except SystemExit as error:
+        found.absent[what] = str(error)
+
+
 def resident(kernel: Running, own: set[int]) -> float:
-    """MiB (PSS) of the kernel's processes and of those that came with it, an engine's too."""
-    first = psutil.Process(kernel.pid)
-    pids = {kernel.pid, *(child.pid for child in first.children(recursive=True))}
-    for pid in own:
-        try:
-            if any(name in " ".join(psutil.Process(pid).cmdline()[:8]) for name in PROGRAMS):
-                pids.add(pid)
-        except psutil.NoSuchProcess:
-            continue
+    """MiB (PSS) of a kernel's processes: below it, below the engine, or left by a runtime.
+
+    own: the processes that appeared while it was started.
+    """
+    roots = [psutil.Process(kernel.pid)]
+    for process in psutil.process_iter(["name", "ppid"]):
+        is_left = process.info["ppid"] == 1 and process.info["name"] in RUNTIMES
+        if process.info["name"] == ENGINE or (is_left and process.pid in own):
+            roots.append(process)
     total = 0
-    for pid in pids:
-        try:
-            total += _pss(pid)
-        except (FileNotFoundError, ProcessLookupError, StopIteration):
-            continue
+    for pid in {below.pid for root in roots for below in (root, *root.children(recursive=True))}:
+        with suppress(FileNotFoundError, ProcessLookupError, StopIteration, psutil.NoSuchProcess):
+            total += pss(pid) if pid in own else 0
     return total / (1 << 20)
 
 

@@ -70,7 +70,7 @@ def sizes(kernel: Running) -> Sizes:
     for process in [first, *first.children(recursive=True)]:
         with contextlib.suppress(psutil.NoSuchProcess):
             size = parts.setdefault(_part(process), {"pss": 0.0, "rss": 0.0})
-            size["pss"] += _pss(process.pid) / MIB
+            size["pss"] += pss(process.pid) / MIB
             size["rss"] += process.memory_info().rss / MIB
     return parts
 
@@ -88,7 +88,7 @@ def _part(process: psutil.Process) -> str:
     return "other"
 
 
-def _pss(pid: int) -> int:
+def pss(pid: int) -> int:
     """Bytes, as smaps_rollup says. Exits where the kernel does not let us ask (needs root)."""
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
