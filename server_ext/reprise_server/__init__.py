@@ -1,9 +1,10 @@
-"""Reprise's Jupyter Server extension: settings for kernels; a notebook tied to its session."""
+"""Reprise's Jupyter Server extension: settings, notebooks tied to sessions, the policy of pages."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from reprise_server import page_policy
 from reprise_server.identity import register
 from reprise_server.settings import Reprise
 
@@ -16,5 +17,8 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
 
 
 def _load_jupyter_server_extension(serverapp: ServerApp) -> None:
-    Reprise(parent=serverapp).apply()
+    chosen = Reprise(parent=serverapp)
+    chosen.apply()
     register(serverapp)
+    if chosen.page_policy:
+        page_policy.register(serverapp)

@@ -6,7 +6,7 @@ import os
 from collections.abc import MutableMapping
 from typing import Final
 
-from traitlets import Unicode
+from traitlets import Bool, Unicode
 from traitlets.config import LoggingConfigurable
 
 from reprise import settings
@@ -33,6 +33,15 @@ class Reprise(LoggingConfigurable):
     )
     home = Unicode(
         "", config=True, help=f"Where the embedded parts keep their state ({settings.HOME})."
+    )
+
+    page_policy = Bool(
+        False,
+        config=True,
+        help="Whether pages carry a Content-Security-Policy under which no script of an output runs"
+        " and nothing is loaded from elsewhere. One page serves all of a person's kernels, so what"
+        " live output of other kernels needs (bokeh, plotly's HTML) does not run either. A proxy"
+        " before the server has to pass the browser's Host on. `reprise lab` has it on.",
     )
 
     def apply(self, environ: MutableMapping[str, str] = os.environ) -> None:

@@ -6,7 +6,7 @@ import argparse
 from typing import Any, Final
 
 from reprise.commands.terminal import Terminal
-from reprise.sandbox.named import OUTPUT_RULES, load, output_set
+from reprise.sandbox.named import OUTPUT_RULES, changed, load
 
 MEANINGS: Final = {
     "auto": "static once an agent has acted or something not trusted was mounted, live before",
@@ -32,7 +32,7 @@ def _output(args: argparse.Namespace, terminal: Terminal) -> int:
     if args.rule is None:
         rule = load(args.environment).output
     else:
-        rule = output_set(args.environment, args.rule).output
+        rule = changed(args.environment, output=args.rule).output
     if args.json:
         terminal.json({"environment": args.environment, "output": rule})
         return 0

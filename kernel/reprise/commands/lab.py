@@ -19,9 +19,13 @@ PASS_ON = True
 #: The wheel's own setting enables it too; this holds for an installation in place as well.
 ENABLE = "--ServerApp.jpserver_extensions=reprise_server=True"
 
+#: No script of an output runs in the page (docs/browser.md), unless the person says otherwise.
+POLICY = "--Reprise.page_policy"
+
 EXAMPLES = """\
   reprise lab
   reprise lab ~/notebooks --no-browser --port 9999     what follows goes to jupyter lab as it is
+  reprise lab --Reprise.page_policy=False              scripts in live outputs may run in the page
 """
 
 
@@ -37,10 +41,12 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:  # noqa: ARG001 - 
             "JupyterLab is not installed in this environment. "
             f"Install it with: {sys.executable} -m pip install 'jupyter-reprise[lab]'"
         )
+    said = any(word.partition("=")[0] == POLICY for word in args.jupyter)
+    policy = [] if said else [f"{POLICY}=True"]
     with kernel_path() as folder:
         paths = [str(folder), *filter(None, [os.environ.get("JUPYTER_PATH")])]
         child = subprocess.Popen(
-            [sys.executable, "-m", "jupyterlab", ENABLE, *args.jupyter],
+            [sys.executable, "-m", "jupyterlab", ENABLE, *policy, *args.jupyter],
             env={**os.environ, "JUPYTER_PATH": os.pathsep.join(paths)},
         )
 
