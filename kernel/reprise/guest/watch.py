@@ -9,23 +9,34 @@ from collections.abc import Iterable
 
 
 def resident(pids: Iterable[int]) -> int:
-    """Bytes of anonymous memory of some processes; pages they share count for each."""
+    """Bytes of anonymous memory of some processes; pages they share count for each.
+
+    All of their memory where that is not told apart (gVisor); `proportional` then tells.
+    """
     total = 0
     for pid in pids:
-        for line in _lines(f"/proc/{pid}/status"):
-            if line.startswith(b"RssAnon:"):
-                total += int(line.split()[1]) << 10
+        lines = _lines(f"/proc/{pid}/status")
+        total += _sum(lines, b"RssAnon:") or _sum(lines, b"VmRSS:")
     return total
 
 
 def proportional(pids: Iterable[int]) -> int:
-    """As `resident`, with shared pages divided among those who share them: exact, but slow."""
+    """As `resident`, with shared pages divided among those who share them: exact, but slow.
+
+    gVisor has no sums, and does not know who shares a page.
+    """
     total = 0
     for pid in pids:
-        for line in _lines(f"/proc/{pid}/smaps_rollup"):
-            if line.startswith(b"Pss_Anon:"):
-                total += int(line.split()[1]) << 10
+        if lines := _lines(f"/proc/{pid}/smaps_rollup"):
+            total += _sum(lines, b"Pss_Anon:")
+        else:
+            total += _sum(_lines(f"/proc/{pid}/smaps"), b"Anonymous:")
     return total
+
+
+def _sum(lines: Iterable[bytes], name: bytes) -> int:
+    """Bytes of all lines of a name, whose numbers are KiB."""
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(name))
 
 
 def over(pids: list[int], limit: int, files: int = 0) -> int | None:

@@ -13,7 +13,7 @@ import os
 import select
 import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from reprise.errors import SandboxError
@@ -24,6 +24,8 @@ from reprise.sandbox.contained import NamespacedContainer
 from reprise.sandbox.contract import MOUNT_PLACES, Limits, Said, SandboxSpec, silent
 from reprise.sandbox.dial import DIAL_PATIENCE, GUEST, Listener
 from reprise.sandbox.entering import Entering, SandboxGone, may_enter
+from reprise.sandbox.image_python import guest_python
+from reprise.sandbox.images import unpacked
 from reprise.sandbox.oci_order import Folder, Users, launcher, users_for
 from reprise.sandbox.oci_runtime import PLATFORMS, Runtime, named
 from reprise.sandbox.trees import CheckedTree, Mounted
@@ -104,11 +106,17 @@ class OciBackend:
             "open_files": "by RLIMIT_NOFILE",
         }
 
-    async def start(self, spec: SandboxSpec, said: Said = silent) -> NamespacedContainer:  # noqa: ARG002
+    async def start(self, spec: SandboxSpec, said: Said = silent) -> NamespacedContainer:
         runtime = self._found()
         options = await asyncio.to_thread(_options, runtime)
-        python = view.guest_interpreter(spec.kernel)
-        seen = view.of_host(spec, python)
+        if spec.image is None:
+            python = view.guest_interpreter(spec.kernel)
+            seen = view.of_host(spec, python)
+        else:
+            image = await unpacked(spec.image, said)
+            seen = view.of_image(spec, image)
+            run = functools.partial(_run, runtime, options, seen)
+            python = await asyncio.to_thread(guest_python, image, spec.kernel, run)
         compile_guest()
         users = users_for(runtime.kind)
         with contextlib.ExitStack() as made:
@@ -344,12 +352,24 @@ def _platform(runtime: Runtime) -> str:
 
 def _try(runtime: Runtime, options: tuple[str, ...]) -> None:
     """Run a program that does nothing. Raises SandboxError with what the runtime said."""
-    seen = view.trial()
+    code, _told, said = _run(runtime, options, view.trial(), ["/usr/bin/true"])
+    if code != 0:
+        raise SandboxError(explain(runtime, options, said.strip()[-2000:]))
+
+
+def _run(
+    runtime: Runtime, options: tuple[str, ...], seen: view.View, argv: Sequence[str]
+) -> tuple[int, str, str]:
+    """Run a program of what is seen to its end: its exit code, its words on stdout and stderr.
+
+    It is to write little. Blocks; raises SandboxError.
+    """
     users = users_for(runtime.kind)
     folder = _made(users)
     try:
         done = subprocess.run(
-            launcher(runtime, folder, users, seen, ["/usr/bin/true"], options=options),
+            launcher(runtime, folder, users, seen, argv, options=options),
+            stdin=subprocess.DEVNULL,
             env={"PATH": "/usr/local/bin:/usr/bin:/bin"},
             capture_output=True,
             timeout=_TRIAL,
@@ -359,9 +379,8 @@ def _try(runtime: Runtime, options: tuple[str, ...]) -> None:
         raise SandboxError(f"{runtime.kind.name} could not be tried: {error}.") from error
     finally:
         folder.remove()
-    if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip()[-2000:]
-        raise SandboxError(explain(runtime, options, said))
+    told, said = (each.decode("utf-8", "replace")[-4000:] for each in (done.stdout, done.stderr))
+    return done.returncode, told, said
 
 
 def explain(runtime: Runtime, options: tuple[str, ...], said: str) -> str:

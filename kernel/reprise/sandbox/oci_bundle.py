@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from reprise.sandbox.oci_runtime import Kind
-from reprise.sandbox.oci_seccomp import profile
+from reprise.sandbox.seccomp import is_known, oci_profile
 from reprise.sandbox.sources import Sources
 from reprise.sandbox.view import (
     WORKSPACE,
@@ -179,8 +179,8 @@ class Bundle:
         if mapped:
             linux["namespaces"].append({"type": "user"})
             linux |= {"uidMappings": mapped, "gidMappings": mapped}
-        if not self._kind.own_kernel and (seccomp := profile()):
-            linux["seccomp"] = seccomp
+        if not self._kind.own_kernel and is_known():
+            linux["seccomp"] = oci_profile()
         return {
             "ociVersion": "1.0.2",
             "hostname": "reprise",

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import reprise
+from reprise.errors import UsageError
 from reprise.sandbox.contract import MOUNT_PLACES, LanguageKernel, Limits, SandboxSpec
+from reprise.sandbox.images import Image
 
 WORKSPACE = "/workspace"
 
@@ -60,6 +62,7 @@ _ETC = (
 
 #: Ours instead of the host's.
 _OWN_ETC = ("passwd", "group", "hosts", "nsswitch.conf")
+_ETC_OF_OURS = Path(__file__).parent / "etc"
 
 #: Read by numeric libraries to count cores; holds nothing else.
 _SYS = ("/sys/devices/system/cpu",)
@@ -209,6 +212,31 @@ def of_host(spec: SandboxSpec, guest_python: str) -> View:
     return view
 
 
+def of_image(spec: SandboxSpec, image: Image) -> View:
+    """What a sandbox sees whose root is an image's. Raises UsageError for a data mount that has no
+    place in it."""
+    view = View()
+    view.variables = environment(spec, image.env)
+    for entry in image.entries():
+        if entry.is_symlink():
+            view.link(str(entry.readlink()), f"/{entry.name}")
+        elif entry.is_dir() or entry.is_file():
+            view.bind(entry, f"/{entry.name}")
+    for name in _OWN_ETC:
+        if (image.root / "etc" / name).is_file() and not (image.root / "etc" / name).is_symlink():
+            view.bind_over(_ETC_OF_OURS / name, f"/etc/{name}")
+    _kernels(view)
+    _writable(view, spec.limits)
+    for mount in spec.mounts:
+        if view.is_shown(mount.target) and not (image.root / mount.target.lstrip("/")).exists():
+            raise UsageError(
+                f"{mount.source} cannot be mounted at {mount.target}: the folder above is the "
+                "image's, which has no such place. Mount it at /mnt/NAME or /data/NAME."
+            )
+    _rest(view, spec, len(view.operations))
+    return view
+
+
 def trial() -> View:
     """Enough to run the machine's own `true`."""
     view = View()
@@ -226,11 +254,13 @@ def _rest(view: View, spec: SandboxSpec, before_binds: int) -> None:
     _places(view, spec.limits, before_binds)
 
 
-def environment(spec: SandboxSpec) -> dict[str, str]:
-    """The sandbox's variables: its own places, then the allowlisted ones of the host."""
+def environment(spec: SandboxSpec, image: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The sandbox's variables: an image's, then the allowlisted ones of the host, then its own
+    places."""
     return {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "LANG": "C.UTF-8",
+        **(image or {}),
         **spec.variables,
         "HOME": HOME,
         "USER": "user",
@@ -261,9 +291,8 @@ def _system(view: View) -> None:
         if path.exists():
             # A link (localtime) is shown as what it leads to.
             view.bind(os.path.realpath(path), str(path))
-    own = Path(__file__).parent / "etc"
     for name in _OWN_ETC:
-        view.bind(own / name, f"/etc/{name}")
+        view.bind(_ETC_OF_OURS / name, f"/etc/{name}")
     _kernels(view)
 
 
