@@ -16,6 +16,10 @@ from reprise.guest.settings import Settings
 #: the guest can tell of it (proc(5), oom_score_adj).
 OOM_SCORE = b"700"
 
+#: No core file of a crash. Not 0: where the machine's core_pattern is a pipe, its program would run
+#: all the same, as root and outside of every sandbox; at 1 it does not (fs/coredump.c).
+_NO_CORE = 1
+
 #: Above any descriptor that the guest has.
 _LAST_DESCRIPTOR = 4096
 
@@ -52,7 +56,7 @@ def leave_guest(settings: Settings, parent: int, kept: Iterable[int] = ()) -> No
 
 def set_limits(settings: Settings) -> None:
     """RLIMITs of the language kernel, of commands, and of all they start."""
-    wanted = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_NOFILE, settings.open_files)]
+    wanted = [(resource.RLIMIT_CORE, _NO_CORE), (resource.RLIMIT_NOFILE, settings.open_files)]
     if settings.memory:
         # DATA, not AS: libraries reserve address space they never use. Each process on its own;
         # the tree's total is watched (`watch`).
@@ -63,5 +67,5 @@ def set_limits(settings: Settings) -> None:
     for limit, value in wanted:
         _soft, hard = resource.getrlimit(limit)
         allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        if allowed or limit == resource.RLIMIT_CORE:
+        if allowed:
             resource.setrlimit(limit, (allowed, allowed))
