@@ -100,15 +100,3 @@ def test_what_may_not_be_mounted_is_wrong_use(reprise: Reprise, place: str) -> N
     shown = reprise("env", "mount", place, "--environment", "refused-test")
     assert shown.returncode == 2
     assert place.rstrip("/") in shown.stderr
-
-
-def test_an_environment_says_whether_scripts_in_outputs_run(reprise: Reprise) -> None:
-    name = ["--environment", "output-test"]
-    assert json.loads(reprise("env", "output", *name, "--json").stdout)["output"] == "auto"
-    shown = reprise("env", "output", "live", *name)
-    assert shown.returncode == 0, shown.stderr
-    assert "with your rights in this Jupyter" in shown.stdout
-    assert json.loads(reprise("env", "output", *name, "--json").stdout)["output"] == "live"
-    assert reprise("env", "output", "auto", *name).returncode == 0
-    assert json.loads(reprise("env", "output", *name, "--json").stdout)["output"] == "auto"
-    assert reprise("env", "output", "always", *name).returncode == 2

@@ -72,7 +72,7 @@ def test_a_patched_repr_that_a_user_shows_later_carries_no_script(
     later = client.run("Table()")
     assert acting(html(later)) == []
     assert html(later).startswith("<b>kept</b><img><div>x</div>")
-    assert "reprise env output live" in html(later)
+    assert "reprise env output default live" in html(later)
     (bundle,) = [content["data"] for _, content in later.outputs if "data" in content]
     assert bundle[ORIGINAL]["data"] == {"text/html": ATTACK}
     # The record is what the cell showed, and so is what a replay is compared with.
@@ -180,7 +180,7 @@ def test_an_environment_may_allow_live_output_and_demand_static(
     demanding = kernels(REPRISE_ENVIRONMENT=says("static"))
     ran = demanding.client().run(f"from IPython.display import HTML\nHTML({ATTACK!r})")
     assert acting(html(ran)) == []
-    assert "reprise env output live --environment says-static" in html(ran)
+    assert "reprise env output says-static live" in html(ran)
 
 
 def test_late_output_and_an_answer_given_again_are_static(kernels: Kernels) -> None:

@@ -295,7 +295,7 @@ def test_before_an_agent_acts_every_message_passes_untouched() -> None:
     assert written is not None
     assert acting(written.content()["data"]["text/html"]) == []
     assert "`" not in written.content()["data"]["text/html"]
-    assert "reprise env output live" in written.content()["data"]["text/html"]
+    assert "reprise env output default live" in written.content()["data"]["text/html"]
     told, before = screen.reply(reply, "execute_request")
     assert told.content()["payload"] == []
     assert before is not None

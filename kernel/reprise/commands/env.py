@@ -10,7 +10,6 @@ from reprise.commands import (
     env_create,
     env_limits,
     env_network,
-    env_output,
     env_promote,
     env_secrets,
     env_shown,
@@ -28,7 +27,7 @@ EXAMPLES = """\
   reprise env deny example.org
   reprise env record on                        replays are served from the record
   reprise env secret api.example.org --from env:API_KEY
-  reprise env output live                      scripts in outputs run, whoever asked for them
+  reprise env output default live              scripts in outputs run, whoever asked for them
   REPRISE_ENVIRONMENT=long-jobs reprise lab
 """
 
@@ -42,7 +41,6 @@ _PARTS = (
     env_limits,
     env_network,
     env_secrets,
-    env_output,
 )
 
 

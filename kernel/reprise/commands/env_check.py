@@ -8,7 +8,7 @@ from typing import Any
 from reprise.commands.env_sessions import sessions_of_environments
 from reprise.commands.opened import when
 from reprise.commands.terminal import Terminal
-from reprise.environments.check import Checked, check_built, check_host, repair
+from reprise.environments.check import Checked, check_built, check_host, check_image, repair
 from reprise.errors import RepriseError, UsageError
 from reprise.jupyter.kernelspec import NATIVE, language_kernel
 from reprise.sandbox.built import SHOWN
@@ -34,7 +34,7 @@ def _check(args: argparse.Namespace, terminal: Terminal) -> int:
     if args.repair and environment.packages is None:
         raise UsageError(
             f"Only what `reprise env create` built can be repaired; {environment.name} stands on "
-            "this machine's own prefix. Install again what is damaged there."
+            f"{environment.image or 'the prefix of this machine'}."
         )
     if environment.packages is not None:
         checked = check_built(environment.packages, terminal.status)
@@ -42,6 +42,9 @@ def _check(args: argparse.Namespace, terminal: Terminal) -> int:
             repair(environment.packages, terminal.status)
             checked = check_built(environment.packages, terminal.status)
         what = f"built {environment.packages[:SHOWN]}"
+    elif environment.image is not None:
+        checked = check_image(environment.image, terminal.status)
+        what = f"the image {environment.image}"
     else:
         checked = _host(environment, terminal)
         what = "this machine's own prefix"
@@ -71,6 +74,8 @@ def _check(args: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def _advice(environment: NamedEnvironment) -> str:
+    if environment.image is not None:
+        return "Remove its folder of REPRISE_HOME/images: it is fetched anew at the next start."
     if environment.packages is None:
         return "Sessions go on in it as it is now; `reprise verify` says whether that matters."
     return f"`reprise env check {environment.name} --repair` builds it anew of its lock."

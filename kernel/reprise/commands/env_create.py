@@ -10,17 +10,20 @@ from typing import Any
 from reprise.commands.terminal import Terminal
 from reprise.environments.create import (
     Created,
+    check_free,
     from_environment,
     from_lock,
     from_requirements,
     kept_wheels,
+    on_image,
 )
 from reprise.environments.files import size_of
+from reprise.environments.image import look_into
 from reprise.environments.resolve import Wanted
 from reprise.errors import UsageError
 from reprise.quantities import amount
 from reprise.sandbox.built import SHOWN, built_folder, built_lock
-from reprise.sandbox.named import load, remove
+from reprise.sandbox.named import check_image, load, remove
 from reprise.settings import ENVIRONMENT
 from reprise.workspace.replaced import replacing
 
@@ -31,6 +34,7 @@ examples:
   reprise env lock stats > stats.lock       what it was built of, pinned and hashed
   reprise env create stats --lock stats.lock          the same on another machine
   reprise env create more --from stats                the same packages under another name
+  reprise env create old --image example.org/science/python@sha256:…
 
 Packages are resolved once, locked with their hashes, and built into a folder that all sandboxes
 share, read-only. ipykernel, pyzmq and pip are added where nothing asks for them. Only wheels are
@@ -41,7 +45,7 @@ taken. The index is the one that uv or pip are configured with here.
 def add(acts: Any, common: argparse.ArgumentParser) -> None:
     act = acts.add_parser(
         "create",
-        help="make an environment from requirements or a lock",
+        help="make an environment from requirements, a lock or an image",
         epilog=_CREATE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -56,6 +60,7 @@ def add(acts: Any, common: argparse.ArgumentParser) -> None:
     )
     of.add_argument("--pyproject", type=Path, metavar="FILE", help="the dependencies of a project")
     of.add_argument("--lock", type=Path, metavar="FILE", help="a lock of `reprise env lock`")
+    of.add_argument("--image", metavar="REF", help="an image with ipykernel in it, NAME@sha256:…")
     of.add_argument("--from", dest="other", metavar="NAME", help="what another one stands on")
     act.add_argument(
         "--extra", action="append", default=[], metavar="NAME", help="an extra of the project"
@@ -97,7 +102,7 @@ def add(acts: Any, common: argparse.ArgumentParser) -> None:
 def _create(args: argparse.Namespace, terminal: Terminal) -> int:
     if (args.extra or args.group) and args.pyproject is None:
         raise UsageError("--extra and --group name parts of a project: give --pyproject FILE.")
-    if (args.python or args.find_links) and args.other:
+    if (args.python or args.find_links) and (args.image or args.other):
         raise UsageError("--python and --find-links are for what is built; nothing is built here.")
     created = _made(args, terminal)
     terminal.status("")
@@ -108,6 +113,10 @@ def _create(args: argparse.Namespace, terminal: Terminal) -> int:
 def _made(args: argparse.Namespace, terminal: Terminal) -> Created:
     if args.other is not None:
         return from_environment(args.name, args.other, replaces=args.replace)
+    if args.image is not None:
+        check_free(args.name, replaces=args.replace)
+        look_into(check_image(args.image), terminal.status)
+        return on_image(args.name, args.image, replaces=args.replace)
     if args.lock is not None:
         return from_lock(
             args.name,

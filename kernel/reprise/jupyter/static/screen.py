@@ -19,7 +19,6 @@ from reprise.log.model import Step, canonical
 from reprise.replay.comms import Comms
 from reprise.replay.message import Message
 from reprise.sandbox.named import OutputRule
-from reprise.settings import DEFAULT_ENVIRONMENT
 
 log = logging.getLogger("reprise")
 
@@ -130,9 +129,8 @@ def ours(kind: str) -> bool:
 
 
 def _hint(environment: str) -> str:
-    option = "" if environment == DEFAULT_ENVIRONMENT else f" --environment {environment}"
     return (
-        f"`reprise env output live{option}` and a restart of the kernel show it; "
+        f"`reprise env output {environment} live` and a restart of the kernel show it; "
         "what an output holds then acts with your rights in this Jupyter"
     )
 
