@@ -197,9 +197,26 @@ async def test_a_refusal_is_a_sentence_with_the_command_that_allows_it(
     }
 
 
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+async def test_an_allowed_port_of_the_hosts_loopback_is_found_on_ones_own(
+    network: Network, host: str
+) -> None:
+    """Programs ask no proxy for it, whatever they speak."""
+    async with answering() as server, answering() as other:
+        net = await network({"private": [f"{host}:{server.port}"], "allow": ["localhost"]})
+        net.egress.begin(1)
+        assert await net.prints(f"curl -sS http://{host}:{server.port}/") == "hello"
+        net.egress.end(1)
+        [row] = net.rows
+        assert (row.seq, row.host, row.port, row.verdict) == (1, host, server.port, "allowed")
+        output = await net.run(f"curl -sS http://{host}:{other.port}/")
+        assert output.end.exit_code
+        assert other.heard == []
+
+
 async def test_nothing_goes_out_but_through_the_proxy(network: Network) -> None:
     async with answering() as server:
-        net = await network({"private": [f"127.0.0.1:{server.port}"]})
+        net = await network({"private": [f"host.test:{server.port}"]}, resolver=here)
         output = await net.run(f"curl -sS --noproxy '*' http://127.0.0.1:{server.port}")
         assert output.end.exit_code
         assert server.heard == []
@@ -299,7 +316,7 @@ async def test_the_proxy_outlives_programs_that_vanish(network: Network) -> None
     async with serving(echo) as server, answering() as other:
         places = [f"127.0.0.1:{server.port}", f"host.test:{other.port}"]
         net = await network({"private": places, "rate": 0}, resolver=here)
-        for signal in ("KILL", "KILL", "KILL"):
+        for _ in range(3):
             output = await net.run(
                 program(f"""
 import os, signal
@@ -315,7 +332,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 async def test_programs_find_the_proxy_by_their_variables(network: Network) -> None:
-    net = await network({"allow": ["example.org"]}, index={"PIP_INDEX_URL": "https://example.org"})
+    net = await network(
+        {"allow": ["example.org"]}, variables={"PIP_INDEX_URL": "https://example.org"}
+    )
     said = await net.prints("env | grep -iE '_proxy|PIP_INDEX|NODE_USE' | sort")
     place = f"http://127.0.0.1:{PORT}"
     assert said.splitlines() == [

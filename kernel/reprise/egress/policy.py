@@ -21,6 +21,9 @@ from reprise.sandbox.network import PACKAGE_INDEX, NetworkRules, split_place
 #: The ports of a rule that names none.
 USUAL_PORTS: Final = frozenset({80, 443})
 
+#: Hosts that programs in a sandbox ask without its proxy.
+UNPROXIED: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
 _LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 #: A last label like these makes a host an IPv4 address or nothing (WHATWG URL, "ends in a number").
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -196,6 +199,18 @@ class Policy:
         if port in USUAL_PORTS and not private:
             shown = bracketed(host)
         return f"reprise env allow {shown}{' --private' if private else ''}{self._option}"
+
+
+def forwards(rules: NetworkRules, index: Iterable[str] = ()) -> tuple[tuple[str, int], ...]:
+    """Places of this machine's loopback that the rules allow, by host and port.
+
+    Programs ask no proxy for these hosts (NO_PROXY), so the guest listens there for them.
+    """
+    places = set(rules.private)
+    if PACKAGE_INDEX in rules.allow:
+        places.update(index)
+    found = (each for each in _rules(places) if not each.subdomains and each.host in UNPROXIED)
+    return tuple((each.host, each.port) for each in found if each.port is not None)
 
 
 def _rules(places: Iterable[str]) -> tuple[Rule, ...]:

@@ -22,6 +22,7 @@ _URL = re.compile(rb"http://(?:[^/?#@]*@)?([^/?#@]*)([^#]*)", re.IGNORECASE)
 class Asked(NamedTuple):
     """A connection that is asked for.
 
+    via: "connect", "http", "socks"; "forward" for what is asked without words.
     head: what goes to the host before all else.  used: how many of the first bytes are dealt with.
     body: how many bytes follow them, None when that is not known.
     """
@@ -66,6 +67,8 @@ def refusal(via: str, status: int, text: str) -> bytes:
 
     Clients show the reason phrase (pip, requests, urllib), or the body.
     """
+    if via == "forward":
+        return b""
     if via == "socks":
         code = {403: 2, 502: 4}.get(status, 1)
         return b"\5%c\0\1\0\0\0\0\0\0" % code

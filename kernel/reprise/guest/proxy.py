@@ -13,6 +13,7 @@ import socket
 import zmq
 
 from reprise.guest.asking import MAX_HEAD, Asked, accepted, asked, refusal
+from reprise.guest.network import Listener
 from reprise.guest.stream import Stream
 from reprise.sandbox.frames import Channel
 
@@ -57,11 +58,10 @@ class _Client:
 
 
 class Proxy:
-    """listener: a listening socket (`network.offer`)."""
+    """listeners: where programs connect to (`network.offer`)."""
 
-    def __init__(self, listener: socket.socket, stream: Stream, poller: zmq.Poller) -> None:
-        self._listener = listener
-        self._fd = listener.fileno()
+    def __init__(self, listeners: list[Listener], stream: Stream, poller: zmq.Poller) -> None:
+        self._listeners = {each.sock.fileno(): each for each in listeners}
         self._stream = stream
         self._poller = poller
         self._clients: dict[int, _Client] = {}
@@ -71,18 +71,19 @@ class Proxy:
         #: clients that are not read from because the stream is full
         self._held: set[_Client] = set()
         self._last = 0
-        poller.register(self._fd, zmq.POLLIN)
+        self._taking = False
+        self._take_more(True)
 
     def owns(self, source: object) -> bool:
         """Whether a descriptor of the poller is one of ours."""
-        return source == self._fd or source in self._clients
+        return source in self._clients or source in self._listeners
 
     # The loop ---------------------------------------------------------------------------------
 
     def handle(self, fd: int, event: int) -> None:
         """Something has happened to one of our descriptors."""
-        if fd == self._fd:
-            self._accept()
+        if fd in self._listeners:
+            self._accept(self._listeners[fd])
             return
         client = self._clients[fd]
         if event & zmq.POLLOUT:
@@ -103,24 +104,31 @@ class Proxy:
     def _full(self) -> bool:
         return self._stream.queued(Channel.TUNNEL) > _FULL
 
-    def _accept(self) -> None:
+    def _take_more(self, more: bool) -> None:
+        self._taking = more
+        for fd in self._listeners:
+            self._poller.register(fd, zmq.POLLIN if more else 0)
+
+    def _accept(self, listener: Listener) -> None:
         for _ in range(16):
             try:
-                sock, _peer = self._listener.accept()
+                sock, _peer = listener.sock.accept()
             except BlockingIOError:
                 return
             except OSError:
                 # It gave up again; or no descriptor is left, and those there are must close first.
                 if self._clients:
-                    self._poller.register(self._fd, 0)
+                    self._take_more(False)
                 return
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             client = _Client(sock)
             self._clients[client.fd] = client
+            if listener.target is not None:
+                self._open(client, Asked(*listener.target, "forward", b"", 0, None))
             self._settle(client)
             if len(self._clients) >= MAX_CLIENTS and not self._forget_one():
-                self._poller.register(self._fd, 0)
+                self._take_more(False)
                 return
 
     def _forget_one(self) -> bool:
@@ -221,7 +229,9 @@ class Proxy:
                 client.body -= len(client.up)
                 del client.up[len(client.up) + min(0, client.body) :]
         client.up[:0] = found.head
-        body = {"host": found.host[:1024], "port": found.port, "via": found.via}
+        # To the host a forwarded connection is as good as one that was asked for by CONNECT.
+        via = "connect" if found.via == "forward" else found.via
+        body = {"host": found.host[:1024], "port": found.port, "via": via}
         self._send(client.number, b"o", json.dumps(body).encode())
 
     def _send_up(self, client: _Client) -> None:
@@ -329,7 +339,8 @@ class Proxy:
         if client.flags:
             self._poller.unregister(client.fd)
         client.sock.close()
-        self._poller.register(self._fd, zmq.POLLIN)
+        if not self._taking:
+            self._take_more(True)
 
     def _send(self, number: int, verb: bytes, data: bytes = b"") -> None:
         self._stream.send(Channel.TUNNEL, [number.to_bytes(_ID, "big"), verb, data])

@@ -20,6 +20,7 @@ from reprise.guest.calls import EXPECTED, WRONG, kind_and_message, perform
 from reprise.guest.commands import Commands
 from reprise.guest.files import Files
 from reprise.guest.language import LanguageKernel, end_tree, reap_all
+from reprise.guest.network import Listener
 from reprise.guest.proxy import Proxy
 from reprise.guest.relay import Relay
 from reprise.guest.settings import Settings
@@ -67,7 +68,7 @@ class Service:
         stream: Stream,
         settings: Settings,
         language: LanguageKernel,
-        proxy: socket.socket | None = None,
+        proxy: list[Listener] | None = None,
     ) -> None:
         self._stream = stream
         self._settings = settings
@@ -424,7 +425,7 @@ def serve(
     settings: Settings,
     language: LanguageKernel,
     early: Sequence[Frame] = (),
-    proxy: socket.socket | None = None,
+    proxy: list[Listener] | None = None,
 ) -> None:
     """Serve until the host goes away, then end everything below us.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from reprise.egress.connections import Egress
 from reprise.egress.contract import Say, unheard
 from reprise.egress.package_index import index_for
+from reprise.egress.policy import forwards
 from reprise.errors import RepriseError
 from reprise.log.store import LogReader, NetworkRow
 from reprise.replay.durable import DurableLog
@@ -43,7 +44,9 @@ class Network:
         self._rules = spec.rules if recorded is None else recorded.rules
         self._index = index_for(self._rules) if recorded is None else recorded.index
         self._rules = self._index.added_to(self._rules)
-        network = GuestNetwork(index=self._index.variables)
+        network = GuestNetwork(
+            index=self._index.variables, forwards=forwards(self._rules, self._index.places)
+        )
         self._authority: Authority | None = None
         if self._rules.opens_tls:
             # Only then: an environment that neither records nor has credentials need not load it.

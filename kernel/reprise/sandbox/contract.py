@@ -155,10 +155,13 @@ class GuestNetwork:
 
     authority: the certificate (PEM) of an authority that this sandbox alone trusts, "" for none:
       the proxy opens TLS then.  index: the variables that lead pip and uv to the package index.
+    forwards: (host, port) of the host's loopback that programs find on the sandbox's own: they ask
+      no proxy for those (NO_PROXY).
     """
 
     authority: str = ""
     index: Mapping[str, str] = field(default_factory=dict)
+    forwards: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
