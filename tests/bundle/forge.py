@@ -70,6 +70,8 @@ class Forge:
     event: int = 0
     seq: int = 0
     blobs: Members = field(default_factory=list)
+    #: lines of recorded answers
+    recorded: list[Json] = field(default_factory=list)
 
     def step(self, kind: str, payload: Json, **changes: Json) -> int:
         seq = self.seq
@@ -135,7 +137,7 @@ class Forge:
     def members(self, **head: Json) -> Members:
         facts = {
             "format": layout.FORMAT,
-            "version": layout.VERSION,
+            "version": layout.VERSION if self.recorded else layout.FIRST_VERSION,
             "session": SESSION,
             "kernel": "python3",
             "created_at": BEGAN,
@@ -150,7 +152,11 @@ class Forge:
             parts.append((layout.environment_member(ENVIRONMENT), canonical(SPEC)))
             parts.append((layout.lock_member(ENVIRONMENT), lock(SPEC)))
         tables = (layout.NOTICES, layout.STATES, layout.ARTIFACTS)
-        return [*parts, *((name, b"") for name in tables), *self.blobs]
+        parts += [(name, b"") for name in tables]
+        if self.recorded:
+            lines = b"".join(canonical(each) + b"\n" for each in self.recorded)
+            parts.append((layout.RECORDED, lines))
+        return [*parts, *self.blobs]
 
     def bundle(self, **head: Json) -> bytes:
         return put_together(self.members(**head))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 
 from reprise.log.model import (
     SYSTEM,
@@ -16,7 +17,7 @@ from reprise.log.model import (
     sha256_hex,
 )
 from reprise.log.postgres import Log
-from reprise.log.store import Notice, StateRecord
+from reprise.log.store import Notice, RecordedResponse, StateRecord
 from reprise.log.writer import Writer
 from reprise.workspace.manifest import Entry, Manifest
 
@@ -145,8 +146,37 @@ async def _fill(log: Log, writer: Writer) -> None:
     await log.add_artifact(
         writer.session, 3, "plots/fit.png", await blobs.put(b"png"), 3, 0o644, agent
     )
+    for each in answers((await blobs.put(b"the first piece"), await blobs.put(LARGE))):
+        await writer.record_response(each)
     # The last words of a thread, after the last event: the chain does not close over them yet.
     await writer.append_outputs(0, text("the very last"), late=True)
+
+
+def answers(pieces: tuple[str, ...]) -> list[RecordedResponse]:
+    """What hosts answered: between steps, whole, in part and not at all."""
+    one = RecordedResponse(
+        seq=-1,
+        idle=True,
+        key=sha256_hex(b"one"),
+        nth=0,
+        at=BEGAN,
+        state="whole",
+        why="",
+        method="GET",
+        url="https://example.org/?token=not-recorded",
+        status=200,
+        reason="",
+        headers=(("Content-Type", "text/plain; n=\xe9"), ("Set-Cookie", "a=not-recorded")),
+        trailers=(("X-Sum", "5"),),
+        pieces=pieces,
+        size=15 + len(LARGE),
+    )
+    return [
+        one,
+        replace(one, seq=1, idle=False),
+        replace(one, seq=1, idle=False, nth=1, state="part", why="it broke off", pieces=pieces[:1]),
+        replace(one, seq=2, idle=False, state="absent", why="no", pieces=(), status=0, headers=()),
+    ]
 
 
 async def _beside(writer: Writer) -> None:

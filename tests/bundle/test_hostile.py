@@ -400,7 +400,7 @@ def test_a_head_that_does_not_fit_is_refused(head: dict[str, object]) -> None:
 
 
 def test_a_later_version_says_so() -> None:
-    assert "format 2" in refused(one_cell().bundle(version=2))
+    assert "format 3" in refused(one_cell().bundle(version=3))
 
 
 BAD_STEPS: dict[str, dict[str, object]] = {

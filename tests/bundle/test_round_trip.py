@@ -19,7 +19,8 @@ async def everything(log: Log, session: uuid.UUID) -> list[object]:
     artifacts = [
         vars(each) | {"id": None, "session": None} for each in await log.artifacts(session)
     ]
-    return [records, await reader.states(), artifacts, await reader.by_key("once")]
+    recorded = [each async for each in reader.all_recorded()]
+    return [records, await reader.states(), artifacts, await reader.by_key("once"), recorded]
 
 
 async def test_what_goes_out_comes_in(log: Log, other: Log, sample: uuid.UUID) -> None:

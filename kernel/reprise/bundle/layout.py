@@ -12,12 +12,16 @@ from reprise.errors import BadBundle, UnavailableError
 from reprise.log.model import canonical
 
 FORMAT: Final = "reprise-bundle"
-VERSION: Final = 1
+#: Of what a bundle holds since the first version, and the one that also holds recorded answers.
+FIRST_VERSION: Final = 1
+VERSION: Final = 2
 
 HEAD: Final = "bundle.json"
 NOTICES: Final = "notices.jsonl"
 STATES: Final = "states.jsonl"
 ARTIFACTS: Final = "artifacts.jsonl"
+#: Only where there are recorded answers, which is what version 2 says.
+RECORDED: Final = "recorded.jsonl"
 #: Of a signed bundle, after the manifest: minisign's public key and signature of the manifest.
 SIGNER: Final = "signer.pub"
 SIGNATURE: Final = "manifest.sha256.minisig"
@@ -54,7 +58,10 @@ def blob_member(sha256: str) -> str:
 
 @dataclass(frozen=True)
 class Head:
-    """The first member: which session this is and where its history ends."""
+    """The first member: which session this is and where its history ends.
+
+    recorded: whether there are recorded answers, which readers of version 1 do not know.
+    """
 
     session: uuid.UUID
     kernel: str
@@ -62,12 +69,13 @@ class Head:
     steps: int
     events: int
     chain: str
+    recorded: bool = False
 
     def to_bytes(self) -> bytes:
         return canonical(
             {
                 "format": FORMAT,
-                "version": VERSION,
+                "version": VERSION if self.recorded else FIRST_VERSION,
                 "session": str(self.session),
                 "kernel": self.kernel,
                 "created_at": self.created_at,
@@ -97,6 +105,7 @@ def parse_head(data: bytes) -> Head:
             value["steps"],
             value["events"],
             value["chain"],
+            version == VERSION,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadBundle(f"{HEAD} does not name its session") from error

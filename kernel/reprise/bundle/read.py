@@ -12,9 +12,19 @@ from reprise.bundle.lines import MAX_LINE, parse_line
 from reprise.bundle.lock import checked_spec, lock
 from reprise.bundle.shape import files_of_tree
 from reprise.bundle.signature import Signed, check_signature
-from reprise.bundle.tables import ARTIFACTS, NOTICES, STATES, R, Record, Table, mentions
+from reprise.bundle.tables import (
+    ARTIFACTS,
+    NOTICES,
+    RECORDED,
+    STATES,
+    R,
+    Record,
+    Table,
+    mentions,
+)
 from reprise.errors import BadBundle
 from reprise.log.model import Json
+from reprise.log.store import RecordedResponse
 from reprise.workspace.manifest import MAX_BYTES as TREE_BYTES
 
 
@@ -78,6 +88,8 @@ class _Reading:
         yield from self._table(NOTICES)
         yield from self._table(STATES)
         yield from self._table(ARTIFACTS)
+        if head.recorded:
+            yield from self._recorded()
         blobs, size = yield from self._blobs()
         sums = self._archive.sums()
         manifest = self._member
@@ -155,6 +167,18 @@ class _Reading:
             self._check.mention(mentions(record))
             yield record
             at, number = end + 1, number + 1
+
+    def _recorded(self) -> Iterator[RecordedResponse]:
+        """Answers of hosts: some, each once, in their order, since one history has one form."""
+        before: tuple[int, str, int] | None = None
+        for record in self._table(RECORDED):
+            place = record.seq, record.key, record.nth
+            if before is not None and place <= before:
+                raise BadBundle(f"{RECORDED.name} is not in its order")
+            before = place
+            yield record
+        if before is None:
+            raise BadBundle(f"{RECORDED.name} is empty")
 
     # blobs ---------------------------------------------------------------------------------------
 

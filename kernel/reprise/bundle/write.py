@@ -13,7 +13,16 @@ from reprise.bundle.history import HistoryCheck
 from reprise.bundle.lines import MAX_LINE, event_line, output_line, parse_line
 from reprise.bundle.lock import checked_spec, lock
 from reprise.bundle.shape import files_of_tree
-from reprise.bundle.tables import ARTIFACTS, NOTICES, STATES, R, Table, mentions, stands_in
+from reprise.bundle.tables import (
+    ARTIFACTS,
+    NOTICES,
+    RECORDED,
+    STATES,
+    R,
+    Table,
+    mentions,
+    stands_in,
+)
 from reprise.errors import BadBundle, LogCorrupt
 from reprise.log.events import Stored, blob_in_pieces, events, snapshot
 from reprise.log.model import canonical, sha256_hex
@@ -77,6 +86,11 @@ class _Export:
         self, notices: bool, artifacts: Sequence[Artifact], sign: Sign | None
     ) -> Exported:
         until = await snapshot(self._reader)
+        recorded = [
+            each
+            async for each in self._reader.all_recorded()
+            if stands_in(each, until.head.next_seq)
+        ]
         head = layout.Head(
             self._reader.session,
             until.kernel,
@@ -84,6 +98,7 @@ class _Export:
             until.head.next_seq,
             until.head.next_event,
             until.head.chain.hex(),
+            bool(recorded),
         )
         self._archive.add(layout.HEAD, head.to_bytes())
         async for stored in events(self._reader, until):
@@ -102,6 +117,8 @@ class _Export:
             self._table(NOTICES, ())
         self._table(STATES, await self._reader.states())
         self._table(ARTIFACTS, artifacts)
+        if recorded:
+            self._table(RECORDED, recorded)
         blobs, size = await self._blobs()
         manifest = self._archive.manifest()
         self._archive.add(MANIFEST, manifest)

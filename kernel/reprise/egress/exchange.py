@@ -45,7 +45,8 @@ _KEPT: Final = frozenset({b"host", b"content-length", b"trailer"})
 _CONDITIONS: Final = frozenset({b"if-none-match", b"if-modified-since"})
 
 _SECRET: Final = re.compile(
-    r"token|secret|passw|signature|credential|api-?key|access-?key|auth(?!or)|session|jwt|csrf|xsrf",
+    r"token|secret|passw|signature|credential|(api|access|private)[-_]?key"
+    r"|auth(?!or(?!i[sz]))|session|jwt|csrf|xsrf",
     re.IGNORECASE,
 )
 #: Of a query, where names are shorter.

@@ -247,3 +247,6 @@ class _Connection:
             await answer.say_no("refused", error.status, str(error))
         except RepriseError as error:
             await answer.say_no("failed", 502, str(error))
+        except h11.LocalProtocolError as error:
+            # What came, or what is recorded, cannot be said in HTTP/1.1 as it stands.
+            await answer.say_no("failed", 502, f"The answer cannot be passed on: {error}.")

@@ -24,7 +24,9 @@ from reprise.log.connect import Connection, explained
 from reprise.log.model import Json, NewOutcome, NewStep, canonical
 from reprise.log.packing import pack
 from reprise.log.postgres import Log, now_us
-from reprise.log.store import Artifact, Notice, StateRecord
+from reprise.log.recorded import INSERT as INSERT_RECORDED
+from reprise.log.recorded import values_of
+from reprise.log.store import Artifact, Notice, RecordedResponse, StateRecord
 
 #: Batches of outputs are as large as a live writer makes them.
 _ROW_BYTES = 4 << 20
@@ -139,8 +141,12 @@ class Importing:
             [self._owner, digest, canonical(dict(spec)).decode("ascii")],
         )
 
-    async def record(self, record: Notice | StateRecord | Artifact) -> None:
+    async def record(self, record: Notice | StateRecord | Artifact | RecordedResponse) -> None:
         """What stands beside the history. It is written last, since it may name blobs."""
+        if isinstance(record, RecordedResponse):
+            values = values_of(self._session, self._owner, _EPOCH, record)
+            self._after_blobs.append((INSERT_RECORDED, values))
+            return
         if isinstance(record, Notice):
             table, names = "notices", "session, owner, epoch, seq, at, code, body"
             body = canonical([record.text, dict(record.detail)]).decode("ascii")
