@@ -10,12 +10,14 @@ from typing import Any, Final
 
 from reprise.environments.build import build
 from reprise.environments.files import Differences, against_records, compared, list_files
+from reprise.environments.image import look_into
 from reprise.environments.interpreter import find_interpreter
 from reprise.environments.lock import Lock, parse_lock
-from reprise.errors import UsageError
+from reprise.errors import RepriseError, UnavailableError, UsageError
 from reprise.sandbox.built import SHOWN, built_folder, built_lock, built_python
 from reprise.sandbox.contract import LanguageKernel
 from reprise.sandbox.documents import read_json
+from reprise.sandbox.imaged import image_prefix
 from reprise.sandbox.packages import probe, site_packages
 
 #: Files of one kind that are named; more are counted.
@@ -97,6 +99,27 @@ def check_host(kernel: LanguageKernel, told: Callable[[str], None] = lambda _: N
     told("comparing installed files with their RECORDs …")
     found, files = against_records(list(site_packages(executable, about)))
     return Checked(tuple(sentences(found)), files)
+
+
+def check_image(image: str, told: Callable[[str], None] = lambda _: None) -> Checked:
+    """Look into an image again, and compare with what was found before. Blocks: may fetch it.
+
+    What it holds was compared with its digest when it was unpacked.
+    """
+    try:
+        before = image_prefix(image, "")
+    except UnavailableError:
+        before = None
+    try:
+        now = look_into(image, told)
+    except RepriseError as error:
+        return Checked((str(error),))
+    if before is None or before == now:
+        return Checked((), len(now.packages))
+    was, has = ({p.name: p for p in each.packages} for each in (before, now))
+    names = sorted(n for n in was.keys() | has.keys() if was.get(n) != has.get(n))
+    what = ", ".join(names[:NAMED]) or "its interpreter"
+    return Checked((f"What was unpacked of it is not what it was: {what}.",), len(now.packages))
 
 
 def built_of(digest: str, about: Any) -> Lock | None:
