@@ -243,7 +243,7 @@ class Commands:
                 continue  # it had not even begun
             if run.status is None:
                 run.status = signal.SIGKILL
-                run.duration_us = _since(run.began)
+                run.duration_us = run.duration_us or _since(run.began)
             self._part_from_keeper(run)
             run.sweep_until = None
             self._tell_killed(run)
@@ -393,9 +393,11 @@ class Commands:
                 case b"F":
                     self._part_from_keeper(run, free=True)
                     self._failed(run, *keeper.FAILED.unpack(said)[1:])
-                case b"E":
-                    _, run.status, run.duration_us = keeper.ENDED.unpack(said)
+                case b"E" | b"L":
+                    how, run.status, run.duration_us = keeper.ENDED.unpack(said)
                     self._part_from_keeper(run, free=True)
+                    if how == b"L":
+                        run.sweep_until = time.monotonic() + _SWEEP_PATIENCE
                 case _:
                     self._lose(run)
 
@@ -434,7 +436,7 @@ class Commands:
         run.sweep_until = time.monotonic() + _SWEEP_PATIENCE
 
     def _sweep(self, run: Running, now: float) -> None:
-        """End what a command whose keeper it killed left behind.
+        """End what a command left behind whose keeper it killed, or is no reaper.
 
         Such orphans come to the guest. Which of its descendants they are is told by what they
         are not: the language kernel's, or another command's, or older than the command.

@@ -14,7 +14,8 @@ They speak over a socket that keeps messages apart:
                      b"K", u8: a signal for the command's process group; SIGKILL: for its tree
     keeper → guest   STARTED  u32 pid                  the program runs
                      FAILED   u32 errno, u8 step       it does not
-                     ENDED    i32 wait status, u64 µs  nothing of it is left
+                     ENDED    i32 wait status, u64 µs  nothing of it is left; with b"L" for b"E":
+                                                       but what has left the command's tree
 """
 
 # pathlib is not loaded in here: the language kernel waits for us.
@@ -122,7 +123,12 @@ def _serve(control: socket.socket, settings: Settings, guest: int) -> NoReturn:
     set_parent_death_signal(signal.SIGKILL)
     if os.getppid() != guest:
         os._exit(1)
-    set_child_subreaper()
+    try:
+        set_child_subreaper()
+        ended = b"E"
+    except OSError:
+        # Old versions of gVisor have none. What leaves the tree comes to init, which is the guest.
+        ended = b"L"
     set_name(b"reprise-keeper")
     set_limits(settings)
     woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -135,12 +141,12 @@ def _serve(control: socket.socket, settings: Settings, guest: int) -> NoReturn:
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)
         if said == b"R":
-            control.send(_run(control, woken, descriptors[0], descriptors[1:]))
+            control.send(_run(control, woken, descriptors[0], descriptors[1:], ended))
         # Anything else is a signal for a command that has ended.
 
 
-def _run(control: socket.socket, woken: int, order: int, streams: list[int]) -> bytes:
-    """Run one command to its end; what is to be said of that."""
+def _run(control: socket.socket, woken: int, order: int, streams: list[int], how: bytes) -> bytes:
+    """Run one command to its end; what is to be said of that. how: the kind of ENDED."""
     step = AT_FORK
     begun = time.monotonic_ns()
     try:
@@ -166,7 +172,7 @@ def _run(control: socket.socket, woken: int, order: int, streams: list[int]) -> 
     status = _watch(pid, control, woken)
     ended = time.monotonic_ns()
     _end_tree(pid)
-    return ENDED.pack(b"E", status, (ended - begun) // 1000)
+    return ENDED.pack(how, status, (ended - begun) // 1000)
 
 
 def _spawn(program: Program, streams: Sequence[int]) -> int:

@@ -547,7 +547,10 @@ class Guest:
                     if not self.ended.done():
                         self._write(encode(Channel.GOODBYE, []))
                     await asyncio.shield(self.ended)
-        await self.kill()
+        if self.ended.done() and self._closing is not None:
+            await asyncio.shield(self._closing)
+        else:
+            await self.kill()
 
     async def kill(self) -> None:
         """End the sandbox; returns when every process of it is gone. Idempotent."""

@@ -115,8 +115,9 @@ class Listener:
         except OSError:
             return  # it left again, or there are no descriptors: the next one may come through
         dialled.setblocking(False)
-        if len(self._presenting) >= _AT_ONCE:
-            next(iter(self._presenting)).cancel()
+        heard = [task for task in self._presenting if not task.cancelling()]
+        if len(heard) >= _AT_ONCE:
+            heard[0].cancel()
         task = self._loop.create_task(self._hear(dialled))
         self._presenting[task] = dialled
         task.add_done_callback(self._on_heard)
