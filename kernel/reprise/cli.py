@@ -44,7 +44,7 @@ COMMANDS: dict[str, str] = {
     "delete": "delete a whole session, for good",
     "gc": "free what no session needs any more",
     "kernelspec": "install the kernel; wrap another language's kernel",
-    "env": "data mounts and limits of your sandboxes",
+    "env": "packages, data, limits and network of your sandboxes",
     "shim": "say where the file lies that gives a Dagger engine's containers their limits",
 }
 

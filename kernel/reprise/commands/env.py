@@ -1,4 +1,4 @@
-"""`reprise env`: what sandboxes start with: mounts of data and limits, under a name."""
+"""`reprise env`: what sandboxes start with: packages, data, limits, network, under a name."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ from reprise.commands.terminal import Terminal
 from reprise.settings import DEFAULT_ENVIRONMENT, ENVIRONMENT
 
 EXAMPLES = """\
+  reprise env create stats --requirements requirements.txt
+  reprise env promote analysis.ipynb stats     what a session installed, for others too
+  reprise env check stats
   reprise env show
   reprise env mount ~/data/images              appears as /data/images, read-only
   reprise env unmount /data/images
