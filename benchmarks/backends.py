@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -184,29 +184,36 @@ def measure_round(made: Bench, kinds: list[str], found: Found, *, last: bool) ->
         own: dict[str, set[int]] = {}
         for kind in kinds:
             before = set(psutil.pids())
-            running[kind] = stack.enter_context(started(made, kind))
-            found.times[kind]["ready"].append(running[kind].start_ms)
-            own[kind] = set(psutil.pids()) - before
+            with measured(f"{kind}, start", found):
+                running[kind] = stack.enter_context(started(made, kind))
+                found.times[kind]["ready"].append(running[kind].start_ms)
+                own[kind] = set(psutil.pids()) - before
         if last:
             for kind, kernel in running.items():
                 found.times[kind]["idle"].append(resident(kernel, own[kind]))
         for kind, kernel in running.items():
             with measured(f"{kind}, resume", found):
                 found.times[kind]["resume"].append(resumed(made, kernel, kind))
-        for kernel in running.values():
-            for _ in range(WARM):
-                kernel.run("pass")
+        for kind, kernel in running.items():
+            with measured(f"{kind}, pass", found):
+                for _ in range(WARM):
+                    kernel.run("pass")
         for block in range(BLOCKS):
-            for kind in kinds[block % len(kinds) :] + kinds[: block % len(kinds)]:
-                times, kernel = found.times[kind], running[kind]
-                for _ in range(COUNTS["pass"]):
-                    times["pass"].append(kernel.run("pass"))
-                with measured(f"{kind}, command", found):
-                    for _ in range(COUNTS["command"]):
-                        ran = kernel.run(RUN_TRUE) if kind == BARE else command(kernel, "true")
-                        times["command"].append(ran)
-                for _ in range(COUNTS["1 MB stream"]):
-                    times["1 MB stream"].append(kernel.run(STREAM))
+            there = list(running)
+            for kind in there[block % len(there) :] + there[: block % len(there)]:
+                measure_block(kind, running[kind], found)
+
+
+def measure_block(kind: str, kernel: Running, found: Found) -> None:
+    work: dict[str, Callable[[], float]] = {
+        "pass": lambda: kernel.run("pass"),
+        "command": lambda: kernel.run(RUN_TRUE) if kind == BARE else command(kernel, "true"),
+        "1 MB stream": lambda: kernel.run(STREAM),
+    }
+    for name, once in work.items():
+        with measured(f"{kind}, {name}", found):
+            for _ in range(COUNTS[name]):
+                found.times[kind][name].append(once())
 
 
 @contextmanager
@@ -214,8 +221,8 @@ def measured(what: str, found: Found) -> Iterator[None]:
     """A measure that does not work somewhere is told of, and costs no other."""
     try:
         yield
-    except SystemExit as error:
-        found.absent[what] = str(error)
+    except (SystemExit, RuntimeError) as error:
+        found.absent[what] = str(error)[:500]
 
 
 def resident(kernel: Running, own: set[int]) -> float:

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from reprise.sandbox.dagger_cli import CLI_BIN, RUNNER_HOST
+from tests.fixtures.dagger import Engine
 from tests.fixtures.sandbox import PATIENCE
 from tests.shim.test_bundles import EAT, FORK, LOOK
 
@@ -68,13 +70,25 @@ def _libraries(program: Path) -> set[str]:
 Execute = Callable[..., Any]
 
 
+@pytest.fixture(scope="module")
+def shimmed_host(request: pytest.FixtureRequest) -> Iterator[str]:
+    """An engine that has the shim: the one that is named, or this run's own."""
+    if os.environ.get(RUNNER_HOST):
+        yield request.getfixturevalue("dagger_host")
+        return
+    engine: Engine = request.getfixturevalue("own_dagger_engine")
+    engine.use_shim()
+    yield engine.host
+    engine.use(engine.runtime)
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def execute(dagger_host: str, small_root: Path) -> AsyncIterator[Execute]:
+async def execute(shimmed_host: str, small_root: Path) -> AsyncIterator[Execute]:
     """Runs Python code in an exec on the engine, with variables for the shim."""
     with Path(os.devnull).open("w") as nowhere, pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setenv("_EXPERIMENTAL_DAGGER_RUNNER_HOST", dagger_host)
-        if "_EXPERIMENTAL_DAGGER_CLI_BIN" not in os.environ:
-            monkeypatch.setenv("_EXPERIMENTAL_DAGGER_CLI_BIN", str(shutil.which("dagger")))
+        monkeypatch.setenv(RUNNER_HOST, shimmed_host)
+        if CLI_BIN not in os.environ:
+            monkeypatch.setenv(CLI_BIN, str(shutil.which("dagger")))
         for name in ("DO_NOT_TRACK", "DAGGER_NO_UPDATE_CHECK"):
             monkeypatch.setenv(name, "1")
         configured = dagger.Config(log_output=nowhere, retry=None)
