@@ -24,6 +24,7 @@ from reprise.sandbox.contained import NamespacedContainer
 from reprise.sandbox.contract import MOUNT_PLACES, Said, SandboxSpec, silent
 from reprise.sandbox.entering import Entering, may_enter
 from reprise.sandbox.host_users import private_user
+from reprise.sandbox.imaged import refuse_image
 from reprise.sandbox.process import guest_argv
 from reprise.sandbox.sources import Sources
 from reprise.sandbox.trees import Mounted
@@ -99,6 +100,7 @@ class BubblewrapBackend:
         }
 
     async def start(self, spec: SandboxSpec, said: Said = silent) -> NamespacedContainer:  # noqa: ARG002
+        refuse_image(spec.image, self.name)
         program = find_bwrap()
         python = view.guest_interpreter(spec.kernel)
         seen = view.of_host(spec, python)

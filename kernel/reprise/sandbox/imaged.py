@@ -11,7 +11,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from reprise.errors import UnavailableError
+from reprise.errors import SandboxError, UnavailableError
 from reprise.sandbox.contract import LanguageKernel
 from reprise.sandbox.documents import read_json, write_json
 from reprise.sandbox.packages import Package, Prefix
@@ -50,6 +50,16 @@ def image_prefix(image: str, environment: str) -> Prefix:
     facts = _facts(image, environment)
     packages = (Package(*map(str, each)) for each in facts["packages"])
     return Prefix(image, facts["interpreter"], tuple(packages))
+
+
+def refuse_image(image: str | None, backend: str) -> None:
+    """For backends that only have this machine's own files. Raises SandboxError for an image."""
+    if image is not None:
+        raise SandboxError(
+            f"The environment stands on the image {image}, and the backend {backend} only shows "
+            "this machine's own files. Nothing was started. Choose a backend that has images: "
+            "REPRISE_BACKEND=oci or dagger."
+        )
 
 
 def _facts(image: str, environment: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import reprise
 from reprise.errors import SandboxDied, SandboxError
 from reprise.sandbox.child import Child
 from reprise.sandbox.contract import DeathCause, Said, SandboxSpec, Tree, silent
+from reprise.sandbox.imaged import refuse_image
 from reprise.sandbox.kept_trees import keep
 from reprise.sandbox.tree_use import TreeUse
 from reprise.sandbox.trees import Mounted, check_tree
@@ -198,6 +199,7 @@ class ProcessBackend:
         }
 
     async def start(self, spec: SandboxSpec, said: Said = silent) -> ProcessContainer:  # noqa: ARG002
+        refuse_image(spec.image, self.name)
         workspace = spec.workspace or Path.cwd()
         if not workspace.is_dir():
             raise SandboxError(
