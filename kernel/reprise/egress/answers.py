@@ -70,8 +70,13 @@ class Answer:
     async def cut(self, head: Head) -> None:
         """Leave an answer unfinished, so that the program notices. Raises StreamGone."""
         await self.begin(head)
+        self._leave_unfinished()
+
+    def _leave_unfinished(self) -> None:
         self.last = True
-        self.front.stream.abort()
+        if not self.front.framed:
+            # Where the end of the connection is that of the body, only a cut tells.
+            self.front.stream.abort()
 
     def has_body(self, head: Head) -> bool:
         return self.method != "HEAD" and head.status not in _BODILESS
@@ -81,7 +86,7 @@ class Answer:
         self.becomes(verdict, sentence)
         self.last = self.close = True
         if self.begun:
-            self.front.stream.abort()
+            self._leave_unfinished()
         else:
             await self.whole(*own_answer(status, sentence))
 

@@ -123,6 +123,11 @@ class Front(_End):
                 h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")
             )
 
+    @property
+    def framed(self) -> bool:
+        """Whether the program knows by HTTP that an answer is not whole yet."""
+        return self._http.their_http_version not in (None, b"1.0")
+
     async def unless_gone(self, work: Awaitable[Result]) -> Result:
         """The result of `work`, unless the program goes away before. Raises StreamGone.
 
