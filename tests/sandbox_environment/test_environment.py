@@ -160,3 +160,71 @@ def test_a_kernel_of_another_language_is_named_by_its_program(tmp_path: Path) ->
     assert [p.name for p in before.packages] == ["conda:r-base"]
     program.write_text("two, another build")
     assert told(before, spec(kernel)) == ["the language kernel's program changed"]
+
+
+def egress(**rules: Any) -> dict[str, Any]:
+    return {"egress": rules or "none"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "phrases"),
+    [
+        (egress(), egress(allow=["example.org"]), ["network: example.org allowed"]),
+        (
+            egress(allow=["example.org", "package-index"]),
+            egress(allow=["package-index"], private=["10.0.0.1:80"]),
+            [
+                "network: example.org not allowed",
+                "network: 10.0.0.1:80 (a private address) allowed",
+            ],
+        ),
+        (
+            egress(allow=["a.org"]),
+            egress(allow=["a.org"], record=True, bytes=10, rate=5),
+            [
+                "network: responses recorded",
+                "network: connections a minute the usual → 5",
+                "network: bytes of a step the usual → 10",
+            ],
+        ),
+        (
+            egress(
+                allow=["a.org"],
+                secrets=[{"host": "a.org", "header": "Key", "prefix": "", "source": "env:A"}],
+            ),
+            egress(
+                allow=["a.org"],
+                secrets=[{"host": "a.org", "header": "Key", "prefix": "", "source": "env:B"}],
+            ),
+            ["network: the credential Key for a.org changed"],
+        ),
+        ({"base": "/a"}, {"base": "/b"}, ["environment prefix /a → environment prefix /b"]),
+        (
+            {"base": "/a"},
+            {"base": "built:1", "built": "1" * 64},
+            ["environment prefix /a → built environment 111111111111"],
+        ),
+        (
+            {"built": "1" * 64, "packages": [["a", "1", "r"]]},
+            {"built": "2" * 64, "packages": [["a", "2", "r"]]},
+            ["a 1 → 2"],
+        ),
+        (
+            {"built": "1" * 64, "packages": [["a", "1", "r"]]},
+            {"built": "2" * 64, "packages": [["a", "1", "r"]]},
+            ["built environment 111111111111 → built environment 222222222222"],
+        ),
+        (
+            {"built": "1" * 64},
+            {"image": f"example.org/a@sha256:{'2' * 64}"},
+            ["built environment 111111111111 → image example.org/a@222222222222"],
+        ),
+        ({}, {"reuse": "never"}, ["every step gets an interpreter of its own"]),
+        ({"output": "live"}, {"output": "static"}, ["scripts in outputs never run"]),
+    ],
+)
+def test_rules_and_what_it_stands_on_are_told(
+    old: dict[str, Any], new: dict[str, Any], phrases: list[str]
+) -> None:
+    assert difference(old, new) == phrases
+    assert difference(old, old) == []
