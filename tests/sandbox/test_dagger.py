@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -208,7 +207,7 @@ async def test_nothing_of_the_engine_or_of_ours_is_left_in_the_environment(
         if name.startswith(("REPRISE", "OTEL", "DAGGER", "_DAGGER", "TRACEPARENT"))
     ]
     who = "import os; print(os.getuid(), os.getgid(), os.getgroups())"
-    assert await cells.prints(who) == "1000 1000 [1000]"
+    assert await cells.prints(who) == "1000 1000 []"
 
 
 async def test_data_is_there_read_only(
@@ -438,8 +437,8 @@ async def test_an_environment_may_be_an_image_of_a_layout(
     archives = list((dagger.home / "images" / "dagger").glob("*.tar"))
     archive = max(archives, key=lambda path: path.stat().st_mtime)
     layout = tmp_path / "layout"
-    with tarfile.open(archive) as packed:
-        packed.extractall(layout, filter="data")
+    layout.mkdir()
+    await asyncio.to_thread(subprocess.run, ["tar", "-xf", archive, "-C", layout], check=True)
     (described,) = json.loads((layout / "index.json").read_text())["manifests"]
     image = f"oci:{layout}@{described['digest']}"
     kernel = LanguageKernel("quiet", "python", quiet_kernel().argv, ())

@@ -71,7 +71,15 @@ def test_links_that_run_in_a_circle_end(tmp_path: Path) -> None:
     assert {item.path for item in contents.items()} >= {str(tmp_path / "a"), str(tmp_path / "b")}
 
 
-def layers(archive: bytes) -> Iterator[tarfile.TarFile]:
+class Layer:
+    """A layer, as its bytes and opened."""
+
+    def __init__(self, plain: bytes) -> None:
+        self.plain = plain
+        self.tar = tarfile.open(fileobj=io.BytesIO(plain))  # noqa: SIM115
+
+
+def layers(archive: bytes) -> Iterator[Layer]:
     """The layers of an archive, each checked against its digests."""
     with tarfile.open(fileobj=io.BytesIO(archive)) as outer:
         blobs = {
@@ -93,7 +101,7 @@ def layers(archive: bytes) -> Iterator[tarfile.TarFile]:
     for layer, diff in zip(manifest["layers"], config["rootfs"]["diff_ids"], strict=True):
         plain = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(blob(layer))).read()
         assert diff == f"sha256:{hashlib.sha256(plain).hexdigest()}"
-        yield tarfile.open(fileobj=io.BytesIO(plain))  # noqa: SIM115
+        yield Layer(plain)
 
 
 def test_the_archive_holds_the_files_owned_by_root(prefix: Path) -> None:
@@ -103,16 +111,16 @@ def test_the_archive_holds_the_files_owned_by_root(prefix: Path) -> None:
     digest = image_archive.write(out, [items, [Item("/empty", "dir", 0o1777)]], read.append)
     first, second = layers(out.getvalue())
     assert digest.startswith("sha256:")
-    members = {member.name: member for member in first.getmembers()}
+    members = {member.name: member for member in first.tar.getmembers()}
     module = members[f"{prefix}/lib/module.py".lstrip("/")]
-    opened = first.extractfile(module)
+    opened = first.tar.extractfile(module)
     assert opened is not None
     assert opened.read() == b"x = 1\n"
     # Compiled Python in the image names its source by this time.
     assert module.mtime == int((prefix / "lib" / "module.py").stat().st_mtime)
     assert {(m.uid, m.gid, m.uname) for m in members.values()} == {(0, 0, "")}
     assert not any(member.mode & 0o7000 for member in members.values())
-    assert [(m.name, m.mode) for m in second.getmembers()] == [("empty", 0o1777)]
+    assert [(m.name, m.mode) for m in second.tar.getmembers()] == [("empty", 0o1777)]
     assert sum(read) == sum(os.path.getsize(item.source) for item in items if item.source)
 
 
@@ -173,7 +181,9 @@ def test_its_programs_run_with_nothing_but_the_image(tmp_path: Path) -> None:
     image_archive.write(out, [host_image.system_items(kernel, [])], lambda _: None)
     (layer,) = layers(out.getvalue())
     root = tmp_path / "root"
-    layer.extractall(root, filter="fully_trusted")
+    (tmp_path / "layer.tar").write_bytes(layer.plain)
+    root.mkdir()
+    subprocess.run(["tar", "-xf", tmp_path / "layer.tar", "-C", root], check=True)
     script = "set -e; echo b a | tr ' ' '\\n' | sort | gzip | gunzip; tar --version >/dev/null"
     found = shutil.which("chroot", path="/usr/sbin:/sbin:/usr/bin")
     assert found is not None
@@ -220,11 +230,12 @@ def test_an_image_of_a_layout_is_packed_whole_and_alone(tmp_path: Path, prefix: 
     out = io.BytesIO()
     digest = image_archive.write(out, [host_image.prefix_items(prefix)], lambda _: None)
     layout = tmp_path / "layout"
-    with tarfile.open(fileobj=io.BytesIO(out.getvalue())) as archive:
-        archive.extractall(layout, filter="data")
+    (tmp_path / "image.tar").write_bytes(out.getvalue())
+    layout.mkdir()
+    subprocess.run(["tar", "-xf", tmp_path / "image.tar", "-C", layout], check=True)
     (layout / "blobs" / "sha256" / ("0" * 64)).write_bytes(b"of another image")
     image_archive.pack_layout(layout, digest, tmp_path / "packed")
     (layer,) = layers((tmp_path / "packed").read_bytes())
-    assert f"{prefix}/lib/module.py".lstrip("/") in layer.getnames()
+    assert f"{prefix}/lib/module.py".lstrip("/") in layer.tar.getnames()
     with tarfile.open(tmp_path / "packed") as packed:
         assert not [name for name in packed.getnames() if "0" * 64 in name]

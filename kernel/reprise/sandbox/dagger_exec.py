@@ -45,6 +45,8 @@ class Sandbox:
         """The image with what a sandbox needs in it, but for what differs in each exec."""
         order, client = self._order, self._session.client
         container = base.container.with_user("0").with_workdir("/")
+        for name, value in order.variables.items():
+            container = container.with_env_variable(name, value)
         for folder, size in order.temporary.items():
             if folder not in base.needed:
                 container = container.with_mounted_temp(folder, size=size)

@@ -83,9 +83,9 @@ class Images:
                 if order.image_kind == "prefix":
                     base = await self._prefix(kernel, image_key, order, said)
                 elif order.image_kind == "layout":
-                    base = Base(await self._layout(order.image, said))
+                    base = Base(await self._layout(order.image, said), _needed(order))
                 else:
-                    base = Base(await self._pulled(order.image))
+                    base = Base(await self._pulled(order.image), _needed(order))
                 await self._unpacked(base)
             finally:
                 told.cancel()
@@ -182,6 +182,11 @@ class Images:
             raise _unreachable(registry, error) from error
         await asyncio.to_thread(kept.remember, key, registry, name)
         return await self._pulled(name)
+
+
+def _needed(order: Order) -> tuple[str, ...]:
+    """The places that hold the image's own interpreter."""
+    return tuple(place for place in order.temporary if order.argv[0].startswith(f"{place}/"))
 
 
 def _above(places: Iterable[str], folders: Sequence[Path]) -> tuple[str, ...]:
