@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from typing import Any
@@ -105,6 +106,20 @@ def test_what_runs_code_or_loads_is_held_back_and_said(
         assert HINT in text
     assert found["text/plain"].startswith("<Chart>\n[Reprise: static output; held back:")
     assert found[ORIGINAL]["data"] == {mime: value}
+
+
+def test_a_picture_beside_what_is_held_back_is_shown_with_the_line_that_says_so(wall: Wall) -> None:
+    plotly = "application/vnd.plotly.v1+json"
+    found = display({plotly: {}, "image/png": "iVBO\n", "text/plain": "Figure"}, wall)["data"]
+    assert found["image/png"] == "iVBO\n"
+    assert found["text/html"].startswith('<img src="data:image/png;base64,iVBO\n">')
+    assert "a plotly chart" in found["text/html"]
+    drawing = "<svg xmlns='http://www.w3.org/2000/svg' onload='RAN()'/>"
+    found = display({"image/svg+xml": drawing}, wall)["data"]
+    kept = re.search(r"data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)", found["text/html"])
+    assert kept is not None
+    assert base64.b64decode(kept[1]).decode() == found["image/svg+xml"]
+    assert "onload" not in found["image/svg+xml"]
 
 
 def test_markdown_becomes_html_where_there_is_none(wall: Wall) -> None:

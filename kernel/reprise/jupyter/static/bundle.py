@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import re
 from collections.abc import Callable, Mapping
@@ -140,11 +141,25 @@ def _say(shown: dict[str, Json], held: Mapping[str, None], hint: str) -> None:
     """A line in the output that says what is missing in it, and how to get it."""
     line = held_line(tuple(held), hint)
     if "text/html" not in shown:
+        # Pages prefer HTML, so it has to show what they would have shown without it.
         text = shown.get("text/plain")
-        body = f"<pre>{html.escape(text)}</pre>" if isinstance(text, str) else ""
-        shown["text/html"] = body
+        shown["text/html"] = _as_html_alone(shown)
         shown["text/plain"] = f"{text}\n{line}" if isinstance(text, str) else line
     shown["text/html"] += f'\n<p style="font-size: 85%; opacity: 0.8">{_as_html(line)}</p>'
+
+
+def _as_html_alone(shown: Mapping[str, Json]) -> str:
+    """The best of a bundle without HTML, as HTML."""
+    drawing = shown.get("image/svg+xml")
+    if isinstance(drawing, str):
+        data = base64.b64encode(drawing.encode()).decode()
+        return f'<img src="data:image/svg+xml;base64,{data}">'
+    for mime in _PICTURES & shown.keys():
+        return f'<img src="data:{mime};base64,{shown[mime]}">'
+    for mime, tag in (("text/latex", "div"), ("text/plain", "pre")):
+        if mime in shown:
+            return f"<{tag}>{html.escape(shown[mime])}</{tag}>"
+    return ""
 
 
 def held_line(held: tuple[str, ...], hint: str) -> str:

@@ -1,0 +1,1 @@
+"""JupyterLab in a real browser."""
