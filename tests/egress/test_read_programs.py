@@ -29,6 +29,7 @@ PYTHON = sys.executable
 PROGRAMS = {
     "curl": 'curl -sS --fail "$URL"',
     "curl, SOCKS": 'curl -sS --fail --socks5-hostname "${HTTP_PROXY#http://}" "$URL"',
+    "wget": 'wget -nv -O- "$URL"',
     "urllib": f"""{PYTHON} -c "
 import os, urllib.request as u
 print(u.urlopen(os.environ['URL']).read().decode(), end='')" """,

@@ -46,6 +46,11 @@ def trust(certificate: str, environ: MutableMapping[str, str], prefix: str) -> N
     for path, text in ((own, certificate), (all_, f"{known.rstrip()}\n{certificate}".lstrip())):
         with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(text)
+    # wget obeys no variable but the one that names its settings.
+    wgetrc = f"{folder}/wgetrc"
+    with open(wgetrc, "w", encoding="utf-8") as file:
+        file.write(f"ca_certificate = {all_}\n")
+    environ["SYSTEM_WGETRC"] = wgetrc
     for name in _WHOLE:
         environ[name] = all_
     for name in _MORE:
