@@ -13,7 +13,7 @@ from reprise.errors import SandboxDied, SandboxError, TooLarge, UsageError
 from reprise.sandbox.contract import Limits, Tree
 from reprise.settings import RUN_UNTRUSTED
 from tests.conformance.backends import BACKENDS, backend_of
-from tests.fixtures.mounts import sha256, tree_of
+from tests.fixtures.mounts import for_all, sha256, tree_of
 from tests.fixtures.sandbox import PATIENCE, Cells, StartCells
 
 SKILL = {
@@ -86,10 +86,15 @@ def wanted(tree: Tree, name: str) -> dict[str, Any]:
         for depth in range(1, len(parts)):
             found.setdefault("/".join(parts[:depth]), [kinds["dir"], 0o755, None])
         found[entry.path] = [kinds[entry.type], entry.mode, entry.target or entry.sha256]
-    if name == "process":
-        for path, (kind, mode, what) in found.items():
-            if kind != kinds["link"]:
-                found[path] = [kind, mode & ~0o222, what]
+    changed = {
+        "process": lambda mode: mode & ~0o222,
+        # Written by somebody else than the sandbox's user, who could not read what is private.
+        "oci:runsc": for_all,
+        "dagger": for_all,
+    }.get(name, lambda mode: mode)
+    for path, (kind, mode, what) in found.items():
+        if kind != kinds["link"]:
+            found[path] = [kind, changed(mode), what]
     return found
 
 

@@ -31,6 +31,7 @@ from reprise.sandbox.rooted_mount import RootedMount
 from reprise.sandbox.trees import CheckedTree, Mounted, check_tree
 from reprise.sandbox.view import Link, Shown
 from tests.conformance.test_mounts import SKILL, walked
+from tests.conformance.test_mounts import wanted as wanted_of
 from tests.fixtures.mounts import sha256, tree_of
 from tests.fixtures.sandbox import PATIENCE, Cells, ipykernel
 
@@ -136,18 +137,8 @@ async def mount(cells: Cells, target: str, tree: Tree) -> str:
     return await asyncio.wait_for(cells.guest.container.mount(target, tree), PATIENCE)
 
 
-def for_all(found: dict[str, Any]) -> dict[str, Any]:
-    """What the owner may do all may, and only the owner may write."""
-    return {
-        path: [kind, mode & 0o700 | (mode >> 6 & 0o5) * 0o11 if kind != 0o120000 else mode, what]
-        for path, (kind, mode, what) in found.items()
-    }
-
-
 def wanted(tree: Tree) -> dict[str, Any]:
-    from tests.conformance.test_mounts import wanted as exact
-
-    return for_all(exact(tree, "bubblewrap"))
+    return wanted_of(tree, "dagger")
 
 
 @as_root
