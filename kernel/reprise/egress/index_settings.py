@@ -19,6 +19,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+#: The tools' files for a whole machine.
+PIP_SYSTEM: Final = Path("/etc/pip.conf")
+UV_SYSTEM: Final = Path("/etc/uv/uv.toml")
+
 #: A configuration is a few lines; what is longer is none.
 _MOST: Final = 1 << 20
 
@@ -79,20 +83,20 @@ def pip_configured(environ: Mapping[str, str], prefix: Path) -> Configured:
 
 
 def pip_files(environ: Mapping[str, str], prefix: Path) -> list[Path]:
-    """pip's files, a later one before an earlier one."""
+    """pip's files, a later one before an earlier one.
+
+    As pip has it, a file that PIP_CONFIG_FILE names takes the place of the user's own.
+    """
     named = environ.get("PIP_CONFIG_FILE")
     if named == os.devnull:
         return []
     home = Path(environ.get("HOME") or "~").expanduser()
     shared = (environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(":")
     own = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
-    found = [
-        *(Path(each, "pip", "pip.conf") for each in shared if each),
-        Path("/etc/pip.conf"),
-        home / ".pip" / "pip.conf",
-        own / "pip" / "pip.conf",
-        prefix / "pip.conf",
-    ]
+    found = [*(Path(each, "pip", "pip.conf") for each in shared if each), PIP_SYSTEM]
+    if not (named and Path(named).exists()):
+        found += [home / ".pip" / "pip.conf", own / "pip" / "pip.conf"]
+    found.append(prefix / "pip.conf")
     return [*found, Path(named)] if named else found
 
 
@@ -185,7 +189,7 @@ def uv_files(environ: Mapping[str, str]) -> list[Path]:
     home = Path(environ.get("HOME") or "~").expanduser()
     shared = (environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(":")
     system = [Path(each, "uv", "uv.toml") for each in shared if each]
-    found = next((each for each in system if each.is_file()), Path("/etc/uv/uv.toml"))
+    found = next((each for each in system if each.is_file()), UV_SYSTEM)
     return [found, Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "uv" / "uv.toml"]
 
 

@@ -24,8 +24,12 @@ def network_allow(name: str, places: Iterable[str], *, private: bool = False) ->
     """
     environment = load_or_new(name)
     rules = environment.network
-    added = tuple(check_place(each, () if private else (PACKAGE_INDEX,)) for each in places)
+    added = tuple(check_place(each, (PACKAGE_INDEX,)) for each in places)
     if private:
+        # Where the index is counts as named by whoever configured it, so it is never private.
+        if PACKAGE_INDEX in added:
+            rules = replace(rules, allow=_union(rules.allow, (PACKAGE_INDEX,)))
+            added = tuple(each for each in added if each != PACKAGE_INDEX)
         # It allows all that the same place in `allow` does.
         allow = tuple(each for each in rules.allow if each not in added)
         rules = replace(rules, allow=allow, private=_union(rules.private, added))
