@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import http.server
 import json
-import socket
-import ssl
 import subprocess
 import sys
 import threading
@@ -17,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.kernel import Client, Database, Kernel, Kernels, shown_text
+from tests.fixtures.kernel import Client, Database, Kernel, Kernels
 from tests.fixtures.reading import HOSTS
 
 #: Not 127.0.0.1, which programs ask without a proxy (NO_PROXY).
@@ -114,15 +112,11 @@ def begun(kernels: Kernels, host: Host, trusted: str, **network: Any) -> tuple[K
 
 def again(kernels: Kernels, kernel: Kernel, host: Host, trusted: str) -> tuple[Kernel, Client]:
     kernel.kill("router")
-    following = kernels.again(
-        kernel, REPRISE_ENVIRONMENT=f"net-{host.port}", SSL_CERT_FILE=trusted
-    )
+    following = kernels.again(kernel, REPRISE_ENVIRONMENT=f"net-{host.port}", SSL_CERT_FILE=trusted)
     return following, following.client()
 
 
-def test_a_resume_is_served_from_the_record(
-    kernels: Kernels, host: Host, trusted: str
-) -> None:
+def test_a_resume_is_served_from_the_record(kernels: Kernels, host: Host, trusted: str) -> None:
     kernel, client = begun(kernels, host, trusted, record=True)
     client.prints("kept = [fetch('/a'), fetch('/a'), fetch('/b?c=1', b'posted')]")
     client.prints("large = fetch('/large')")
@@ -170,3 +164,94 @@ def test_verify_is_served_from_the_record_whatever_the_rules_are_here_now(
     code, report = verified(kernels, kernel)
     assert code == 0, report
     assert host.asked == asked == ["GET /a", "GET /a", "GET /by-command"]
+
+
+def test_without_record_a_replay_asks_again(kernels: Kernels, host: Host, trusted: str) -> None:
+    kernel, client = begun(kernels, host, trusted)
+    assert client.run("fetch('/a')").error == "URLError"  # the host's certificate is not opened
+    curl = client.shell(f"curl -sSk {host.url}/a")
+    assert curl.reply["status"] == "ok"
+    again(kernels, kernel, host, trusted)[1].prints("1")
+    assert host.asked.count("GET /a") == 2
+
+
+def test_what_a_program_read_in_part_is_replayed(
+    kernels: Kernels, host: Host, trusted: str
+) -> None:
+    kernel, client = begun(kernels, host, trusted, record=True)
+    client.prints(
+        "with urllib.request.urlopen(URL + '/large') as response: head = response.read(100)"
+    )
+    shown = client.prints("print(head)")
+    host.stop()
+    kernel, client = again(kernels, kernel, host, trusted)
+    assert client.prints("print(head)") == shown
+
+
+def test_a_replay_that_asks_for_something_else_is_told_so(
+    kernels: Kernels, host: Host, trusted: str
+) -> None:
+    kernel, client = begun(kernels, host, trusted, record=True)
+    client.prints("import os; page = fetch(f'/{os.urandom(8).hex()}')")
+    host.stop()
+    kernel, client = again(kernels, kernel, host, trusted)
+    assert client.run("page").error == "NameError"
+    said = [n.text for n in kernels.read(kernel).notices if n.code == "network-not-recorded"]
+    assert len(said) == 1
+    assert "In step 1 the record has no answer to GET" in said[0]
+
+
+def test_the_key_of_a_service_is_nowhere_but_at_the_service(
+    kernels: Kernels, host: Host, trusted: str
+) -> None:
+    place, key = f"{ADDRESS}:{host.port}", "a-key-of-the-operator-4711"
+    secret = {"host": place, "header": "Authorization", "prefix": "Bearer ", "source": "env:MY_KEY"}
+    name = environment(kernels.database, "secret", private=[place], record=True, secrets=[secret])
+    env = {"REPRISE_ENVIRONMENT": name, "SSL_CERT_FILE": trusted, "MY_KEY": key}
+    kernel = kernels("bubblewrap", **env)
+    client = kernel.client()
+    client.prints(f"URL = {host.url!r}\n{FETCH}")
+    client.prints("import os; page = fetch('/a', Authorization='Bearer guess'); print(page)")
+    assert host.headers[0]["authorization"] == f"Bearer {key}"
+    looks = "import os, glob; print(os.environ, [open(f, 'rb').read() for f in glob.glob('/proc/*/environ')])"
+    assert key not in client.run(looks).text()
+    assert key not in client.shell("env; cat /proc/*/environ").text()
+    host.stop()
+    del env["MY_KEY"]
+    kernel.kill("router")
+    kernel = kernels.again(kernel, **env)
+    assert "page" in kernel.client().prints("print('page' if page else '')")
+    assert key not in kernels.database.everything()
+    assert key not in kernel.log()
+
+
+def test_on_another_machine_it_is_replayed_without_the_host(
+    kernels: Kernels, host: Host, trusted: str, tmp_path: Path, database: Database
+) -> None:
+    kernel, client = begun(kernels, host, trusted, record=True)
+    client.prints("pages = [fetch('/a'), fetch('/b')]; print(pages)")
+    client.prints("large = fetch('/large')")
+    kernel.shutdown()
+    host.stop()
+    bundle = tmp_path / "session.reprise"
+    elsewhere = Database(database.server, database.server.create_database(), tmp_path / "home")
+    elsewhere.home.mkdir(mode=0o700)
+    for of, command in (
+        (database, ["export", str(kernel.session), "--output", str(bundle)]),
+        (elsewhere, ["import", str(bundle)]),
+        (elsewhere, ["verify", str(kernel.session)]),
+    ):
+        shown = subprocess.run(
+            [sys.executable, "-m", "reprise.cli", *command],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env={
+                "PATH": "/usr/bin:/bin",
+                "REPRISE_DSN": of.dsn,
+                "REPRISE_HOME": str(of.home),
+                "REPRISE_BACKEND": "bubblewrap",
+            },
+        )
+        assert shown.returncode == 0, shown.stdout + shown.stderr
+    assert len(host.asked) == 3
