@@ -350,6 +350,22 @@ def test_a_lock_that_lacks_what_a_kernel_needs(
         read_lock(path, interpreter)
 
 
+def test_a_lock_of_another_tool_is_looked_through(
+    wheelhouse: Wheelhouse,
+    requirements: Callable[..., Wanted],
+    interpreter: Interpreter,
+    tmp_path: Path,
+) -> None:
+    found = resolve(requirements("tiny"), interpreter).lock
+    whole = "".join(line for line in found.text.splitlines(True) if not line.startswith("#"))
+    path = tmp_path / "requirements.lock"
+    path.write_text(whole)
+    assert read_lock(path, interpreter) == found
+    path.write_text(whole.replace(whole[whole.index("leaf==") : whole.index("pip==")], ""))
+    with pytest.raises(UsageError, match="does not pin leaf"):
+        read_lock(path, interpreter)
+
+
 def test_an_unknown_python_is_told(tmp_path: Path) -> None:
     for named in ("3.99", str(tmp_path / "python"), "/bin/true", "/etc/passwd"):
         with pytest.raises(UsageError, match=r"Python|python"):

@@ -80,7 +80,7 @@ def from_lock(
     check_free(name, replaces=replaces)
     with tempfile.TemporaryDirectory(prefix="reprise-env-") as scratch:
         interpreter = find_interpreter(python, folder=Path(scratch))
-    lock = read_lock(path, interpreter)
+    lock = read_lock(path, interpreter, find_links=_folders(find_links))
     built = build(lock, interpreter, find_links=_folders(find_links), told=told)
     return _named(name, Resolved(lock, ()), built, None, replaces=replaces)
 

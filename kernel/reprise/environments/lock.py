@@ -128,6 +128,11 @@ def parse_lock(text: str, where: str, tag: str, platform: str, *, hashed: bool =
     return made(pins, where, tag, platform)
 
 
+def says_for_what(text: str) -> bool:
+    """Whether a lock says what it was made for, as those that are written here do."""
+    return _FOR.search(text) is not None
+
+
 def recorded_lock(text: str) -> Lock | None:
     """The lock whose one form is exactly this text; None for anything else (from a stranger)."""
     made_for = _FOR.match(text)

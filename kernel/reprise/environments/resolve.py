@@ -13,7 +13,15 @@ from typing import Final
 from reprise.environments.files import file_digest
 from reprise.environments.index import package_index
 from reprise.environments.interpreter import Interpreter
-from reprise.environments.lock import MAX_BYTES, Lock, Pin, normalised, parse_lock, wheel_of
+from reprise.environments.lock import (
+    MAX_BYTES,
+    Lock,
+    Pin,
+    normalised,
+    parse_lock,
+    says_for_what,
+    wheel_of,
+)
 from reprise.environments.uv import run_uv
 from reprise.errors import UsageError
 
@@ -120,8 +128,17 @@ def _wheels(folders: Iterable[Path]) -> dict[tuple[str, str], list[Path]]:
     return found
 
 
-def read_lock(path: Path, interpreter: Interpreter) -> Lock:
-    """The lock in a file. Raises UsageError when it is none, or lacks what a kernel needs."""
+def read_lock(
+    path: Path,
+    interpreter: Interpreter,
+    *,
+    find_links: Sequence[Path] = (),
+    environ: Mapping[str, str] = os.environ,
+) -> Lock:
+    """The lock in a file. Blocks: one that was not written here is compared with the index.
+
+    Raises UsageError when it is none, or lacks what a kernel or one of its packages needs.
+    """
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -139,7 +156,34 @@ def read_lock(path: Path, interpreter: Interpreter) -> Lock:
             "to a lock. Give the file as --requirements: its versions stay, and the missing ones "
             "are added and locked."
         )
+    if not says_for_what(text):
+        _check_complete(path, lock, interpreter, find_links, environ)
     return lock
+
+
+def _check_complete(
+    path: Path,
+    lock: Lock,
+    interpreter: Interpreter,
+    find_links: Sequence[Path],
+    environ: Mapping[str, str],
+) -> None:
+    """Raises UsageError when the packages of a lock need others, or do not fit together here."""
+    with tempfile.TemporaryDirectory(prefix="reprise-resolve-") as scratch:
+        lines = Path(scratch, _LINES)
+        pins = (f"{p.name}=={p.version}{f' ; {p.marker}' if p.marker else ''}" for p in lock.pins)
+        lines.write_text("".join(f"{pin}\n" for pin in pins), "ascii")
+        arguments = ["pip", "compile", str(lines), "--python", str(interpreter.path)]
+        arguments += ["--no-header", "--no-annotate", "--only-binary", ":all:", "--quiet"]
+        text = run_uv(arguments, Path(scratch), find_links=find_links, environ=environ)
+    tag, platform = interpreter.tag, interpreter.platform
+    whole = parse_lock(text, "uv's resolution", tag, platform, hashed=False)
+    if missing := {pin.name for pin in whole.pins} - {pin.name for pin in lock.pins}:
+        raise UsageError(
+            f"{path} does not pin {', '.join(sorted(missing))}, which what it pins needs on "
+            f"{tag}, {platform}. Was it made for another Python or platform? Give it as "
+            "--requirements: its versions stay, and what is missing is added and locked."
+        )
 
 
 def _resolved(text: str, interpreter: Interpreter) -> Resolved:
