@@ -67,8 +67,12 @@ _ETC_OF_OURS = Path(__file__).parent / "etc"
 #: Read by numeric libraries to count cores; holds nothing else.
 _SYS = ("/sys/devices/system/cpu",)
 
-#: Files of /proc that tell of the host or act on it, closed to all but root anyway.
-_PROC_MASKED = ("kcore", "keys", "timer_list", "sysrq-trigger", "latency_stats")
+#: Files of /proc that tell of the host or act on it; most are closed to all but root anyway.
+_PROC_MASKED = (
+    *("kcore", "keys", "timer_list", "sysrq-trigger", "latency_stats"),
+    # Anybody may open these to write, too: the kernel then watches the machine's load for them.
+    *("pressure/cpu", "pressure/io", "pressure/irq", "pressure/memory"),
+)
 
 
 @dataclass(frozen=True)
