@@ -11,10 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from reprise.egress import index_settings
-from reprise.egress.index_settings import pip_configured, pip_default, uv_configured, uv_default
 from reprise.egress.package_index import PackageIndex, index_for, package_index
 from reprise.egress.policy import normal_host
+from reprise.environments import index_settings
+from reprise.environments.index_settings import (
+    pip_configured,
+    pip_default,
+    uv_configured,
+    uv_default,
+)
 from reprise.sandbox.network import NetworkRules, parse_rules
 
 

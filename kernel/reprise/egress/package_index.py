@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
-from reprise.egress.index_settings import (
+from reprise.egress.policy import NoHost, normal_host, place
+from reprise.environments.index_settings import (
     Configured,
     Default,
     pip_configured,
@@ -25,7 +26,6 @@ from reprise.egress.index_settings import (
     uv_configured,
     uv_default,
 )
-from reprise.egress.policy import NoHost, normal_host, place
 from reprise.sandbox.network import PACKAGE_INDEX, HostSecret, NetworkRules
 
 #: Where certificates lie that sandboxes see too (`sandbox.view`).

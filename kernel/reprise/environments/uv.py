@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from reprise.environments.index import PackageIndex, package_index, shown
+from reprise.environments.index import PackageIndex, package_index
 from reprise.errors import RepriseError, UnavailableError, UsageError
 
 #: A resolution asks an index for hundreds of packages; a large environment is gigabytes.
@@ -155,14 +155,12 @@ def _failure(said: str, index: PackageIndex) -> RepriseError:
             "Whoever made the lock saw other bytes under that name: do not use that index, or "
             "lock again from the requirements if you know why."
         )
-    where = index.source or f"{index.tool}'s own default"
-    asked = f"{shown(index.default)} ({where})" if index.default else f"as configured: {where}"
     if "network was disabled" in low or (
         _UNREACHABLE.search(said) and not _UNSATISFIABLE.search(said)
     ):
         return UnavailableError(
-            f"The package index could not be reached ({asked}). Nothing was made. uv says:\n"
-            f"{text}\nTry again with a network, or give wheels with --find-links DIR."
+            f"The package index could not be reached ({index.described}). Nothing was made. uv "
+            f"says:\n{text}\nTry again with a network, or give wheels with --find-links DIR."
         )
     if _UNSATISFIABLE.search(said):
         return UsageError(
