@@ -192,10 +192,10 @@ def test_a_replay_that_asks_for_something_else_is_told_so(
     kernels: Kernels, host: Host, trusted: str
 ) -> None:
     kernel, client = begun(kernels, host, trusted, record=True)
-    client.prints("import os; page = fetch(f'/{os.urandom(8).hex()}')")
+    client.prints("import os; got = fetch(f'/{os.urandom(8).hex()}')")
     host.stop()
     kernel, client = again(kernels, kernel, host, trusted)
-    assert client.run("page").error == "NameError"
+    assert client.run("got").error == "NameError"
     said = [n.text for n in kernels.read(kernel).notices if n.code == "network-not-recorded"]
     assert len(said) == 1
     assert "In step 1 the record has no answer to GET" in said[0]
