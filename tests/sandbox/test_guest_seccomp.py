@@ -32,7 +32,7 @@ def behind_the_filter(code: str) -> str:
 
 @pytest.mark.parametrize(
     "family",
-    ["AF_INET", "AF_INET6", "AF_NETLINK", "AF_PACKET", "AF_VSOCK", "AF_ALG"],
+    ["AF_INET", "AF_INET6", "AF_PACKET", "AF_VSOCK", "AF_ALG"],
 )
 def test_no_socket_but_unix_ones(family: str) -> None:
     code = f"""
@@ -42,6 +42,33 @@ except OSError as error:
     print(errno.errorcode[error.errno])
 """
     assert behind_the_filter(code) == "EPERM"
+
+
+def test_interfaces_can_be_listed_and_no_other_netlink_is_open() -> None:
+    code = """
+print([name for _, name in socket.if_nameindex()][:1])
+for protocol in (2, 9, 15, 16, 20):
+    try:
+        socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)
+    except OSError as error:
+        print(errno.errorcode[error.errno])
+"""
+    said = behind_the_filter(code).splitlines()
+    assert said[0] == "['lo']"
+    assert said[1:] == ["EPERM"] * 5
+
+
+def test_zeromq_binds_what_is_no_network_and_lives() -> None:
+    code = """
+import zmq
+context = zmq.Context()
+sock = context.socket(zmq.PULL)
+try:
+    sock.bind_to_random_port("tcp://127.0.0.1")
+except zmq.ZMQError as error:
+    print(errno.errorcode[error.errno])
+"""
+    assert behind_the_filter(code) in ("EPERM", "EACCES")
 
 
 def test_unix_sockets_and_pairs_work_and_children_have_it_too() -> None:

@@ -2,7 +2,9 @@
 
 For containers whose network cannot be taken away from outside. It looks at system calls, not at
 addresses: the sandbox's own loopback goes with the rest. Unix sockets stay, the language kernel's
-among them. Other ways to a socket are closed too: io_uring, and the calls of 32-bit programs.
+among them, and the kernel may be asked which interfaces there are (NETLINK_ROUTE): ZeroMQ ends the
+whole process when getifaddrs(3) fails. Other ways to a socket are closed too: io_uring, and the
+calls of 32-bit programs.
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ import os
 _PR_SET_SECCOMP = 22
 _SECCOMP_MODE_FILTER = 2
 _AF_UNIX = 1
+_AF_NETLINK = 16
+_NETLINK_ROUTE = 0
 
 # Classic BPF (linux/bpf_common.h), and what a filter answers (linux/seccomp.h).
 _LOAD, _JUMP_EQUAL, _JUMP_GREATER_EQUAL, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
-# Offsets in struct seccomp_data; the low half of the first argument, on little-endian machines.
-_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
+# Offsets in struct seccomp_data; of arguments the low halves, on little-endian machines.
+_NUMBER, _ARCHITECTURE, _FAMILY, _PROTOCOL = 0, 4, 16, 32
 
 #: Machine → its audit architecture and the number of socket(2) there.
 _MACHINES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
@@ -62,8 +66,11 @@ def deny_network() -> None:
         (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
         (_JUMP_EQUAL, 1, 0, socket),
         (_RETURN, 0, 0, _ALLOW),
-        (_LOAD, 0, 0, _FIRST_ARGUMENT),
-        (_JUMP_EQUAL, 0, 1, _AF_UNIX),
+        (_LOAD, 0, 0, _FAMILY),
+        (_JUMP_EQUAL, 3, 0, _AF_UNIX),
+        (_JUMP_EQUAL, 0, 3, _AF_NETLINK),
+        (_LOAD, 0, 0, _PROTOCOL),
+        (_JUMP_EQUAL, 0, 1, _NETLINK_ROUTE),
         (_RETURN, 0, 0, _ALLOW),
         (_RETURN, 0, 0, denied),
     ]
