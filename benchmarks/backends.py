@@ -222,7 +222,7 @@ def measured(what: str, found: Found) -> Iterator[None]:
     try:
         yield
     except (SystemExit, RuntimeError) as error:
-        found.absent[what] = str(error)[:500]
+        found.absent[what] = str(error)[:200]
 
 
 def resident(kernel: Running, own: set[int]) -> float:
