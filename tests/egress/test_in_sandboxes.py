@@ -347,3 +347,10 @@ async def test_programs_find_the_proxy_by_their_variables(network: Network) -> N
         f"https_proxy={place}",
         "no_proxy=localhost,127.0.0.1,::1",
     ]
+
+
+async def test_without_isolation_no_proxy_is_offered(network: Network) -> None:
+    """It would stand on this machine's own loopback, open to all of its users."""
+    net = await network({"allow": ["example.org"]}, backend="process")
+    said = await net.prints("env | grep -c 3181; true")
+    assert said == "0"
