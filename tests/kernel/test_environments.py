@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from reprise.log.postgres import Log
+from reprise.sandbox.images import missing_programs
 from tests.fixtures.kernel import Database, Kernel, Kernels
 from tests.fixtures.wheels import OFFLINE, Wheelhouse, configured, wheel
 
@@ -210,6 +211,27 @@ def test_a_session_is_replayed_in_the_environment_that_it_ran_in(
     listed = json.loads(reprise("env", "list", "--json").stdout)
     (mine,) = [each for each in listed["details"] if each["environment"] == NAME]
     assert str(kernel.session) in mine["sessions"]
+
+
+def test_a_kernel_runs_in_an_image_with_the_images_own_packages(
+    kernels: Kernels, database: Database, reprise: Commands, python_image: str
+) -> None:
+    if missing_programs() or not (shutil.which("crun") or shutil.which("runc")):
+        pytest.skip("NOT TESTED: kernels in images (no skopeo, umoci, crun or runc)")
+    made = json.loads(
+        reprise("env", "create", "pictured", "--image", python_image, "--json").stdout
+    )
+    assert made["image"] == python_image
+    assert "as they were" in reprise("env", "check", "pictured").stdout
+    kernel = kernels("oci", REPRISE_ENVIRONMENT="pictured")
+    client = kernel.client()
+    assert client.prints("print(open('/etc/in-the-image').read())") == "yes"
+    assert client.run("import psycopg").error == "ModuleNotFoundError"
+    spec = environment(database, kernel)
+    assert spec["image"] == python_image
+    assert "ipykernel" in [name for name, _, _ in spec["packages"]]
+    promoted = reprise("env", "promote", str(kernel.session), "x", code=2, REPRISE_BACKEND="oci")
+    assert "Add its packages to the recipe of the image" in promoted.stderr
 
 
 def test_a_kernel_whose_environment_is_gone_says_so(kernels: Kernels, database: Database) -> None:

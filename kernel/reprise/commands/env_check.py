@@ -67,8 +67,9 @@ def _check(args: argparse.Namespace, terminal: Terminal) -> int:
     if checked.problems:
         terminal.line(_advice(environment))
         return 1
+    things = "packages" if environment.image is not None else "files"
     terminal.line(
-        f"{environment.name} ({what}) is what it says: {checked.files:,} files are as they were."
+        f"{environment.name} ({what}) is what it says: {checked.files:,} {things} are as they were."
     )
     return 0
 
