@@ -35,10 +35,37 @@ def test_a_machine_that_has_all_is_said_to_work(reprise: Reprise) -> None:
     assert "PostgreSQL" in parts["database"]["says"]
     assert parts["disk"]["state"] in {"ok", "limited"}
     assert "ms" in parts["disk"]["says"]
-    assert {"memory", "processes", "open_files"} <= set(parts)
+    assert {
+        "memory",
+        "processes",
+        "cpus",
+        "workspace",
+        "tmp",
+        "open_files",
+        "wall",
+        "output",
+    } <= set(parts)
     assert "RLIMIT" in parts["memory"]["says"]
+    assert parts["control"]["says"].startswith(("version 1", "version 2", "none"))
     unmended = {name for name, part in parts.items() if part["state"] != "ok" and not part["mend"]}
-    assert unmended - {"memory", "processes", "cpus", "workspace"} == set()
+    assert (
+        unmended - {"memory", "processes", "cpus", "workspace", "tmp", "control", "also"} == set()
+    )
+
+
+def test_each_other_backend_that_works_here_says_how_it_holds_limits(reprise: Reprise) -> None:
+    shown = reprise("doctor", "--json", REPRISE_BACKEND="process")
+    names = {part["name"]: part for part in json.loads(shown.stdout)["parts"]}
+    assert "also here: process" not in names
+    other = reprise("doctor", "--json", REPRISE_BACKEND="bubblewrap")
+    (process,) = [
+        part for part in json.loads(other.stdout)["parts"] if part["name"] == "also here: process"
+    ]
+    assert process["state"] == "limited"
+    for said in ("Not isolated", "cpus not enforced", "open_files by RLIMIT_NOFILE"):
+        assert said in process["says"]
+    if "also here: bubblewrap" in names:
+        assert "REPRISE_BACKEND=bubblewrap" in names["also here: bubblewrap"]["mend"]
 
 
 def test_people_are_told_the_same_as_programs(reprise: Reprise) -> None:

@@ -30,7 +30,8 @@ from reprise.log.embedded import Server
 from reprise.log.postgres import Log
 from reprise.log.schema import version_of
 from reprise.quantities import amount
-from reprise.sandbox.backends import backend
+from reprise.sandbox import cgroup
+from reprise.sandbox.backends import backend, known
 from reprise.sandbox.connection import Guest
 from reprise.sandbox.contract import Backend, DeathCause
 from reprise.sandbox.environment import environment_kernel, load, sandbox_spec
@@ -48,6 +49,13 @@ SLOW_FSYNC_S = 0.020
 NETWORK_FILE_SYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "afs", "lustre"}
 )
+#: The limits that no backend need hold, since the kernel does.
+BY_THE_KERNEL = {
+    "wall": "by the kernel: a cell is interrupted, and its sandbox ended when that does not help; "
+    "a command is asked to end, and two seconds later ended",
+    "output": "by the kernel and the guest: what is shown and recorded of a step is cut, with a "
+    "mark",
+}
 #: Seconds that a sandbox may take to answer before doctor calls it hanging.
 SANDBOX_S = 60.0
 
@@ -77,6 +85,10 @@ async def examine(progress: Callable[[str], None]) -> AsyncIterator[Part]:
     yield await _database(progress)
     progress("starting a sandbox …")
     for part in await _sandbox():
+        yield part
+    yield _control_groups()
+    progress("looking at the other backends …")
+    for part in await asyncio.to_thread(lambda: list(_other_backends())):
         yield part
     yield _kernelspec()
     yield _package(
@@ -226,10 +238,35 @@ async def _sandbox() -> list[Part]:
             )
         ]
     parts = [await _started(chosen)]
-    enforcement = getattr(chosen, "enforcement", None)  # backends of others need not have it
-    if enforcement is not None and parts[0].state != "missing":
-        parts += _limits(enforcement())
+    if parts[0].state != "missing":
+        parts += _limits({**chosen.enforcement(), **BY_THE_KERNEL})
     return parts
+
+
+def _control_groups() -> Part:
+    says = cgroup.described()
+    return Part("control groups", "limited" if says.startswith("none") else "ok", says)
+
+
+def _other_backends() -> Iterator[Part]:
+    """The backends beside the chosen one that would work here, and how each would hold limits."""
+    for name in known():
+        if name.partition(":")[0] == _chosen():
+            continue
+        other = backend(name)
+        if other.check():
+            continue  # what one lacks is said when it is chosen
+        held = "; ".join(f"{limit} {how}" for limit, how in sorted(other.enforcement().items()))
+        yield Part(
+            f"also here: {name}",
+            "ok" if other.isolated else "limited",
+            f"{other.isolation} Limits: {held}.",
+            f"Choose it with {settings.BACKEND}={name}." if other.isolated else "",
+        )
+
+
+def _chosen() -> str:
+    return (os.environ.get(settings.BACKEND) or settings.DEFAULT_BACKEND).partition(":")[0]
 
 
 async def _started(chosen: Backend) -> Part:
