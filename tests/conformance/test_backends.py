@@ -368,7 +368,9 @@ def guest_of(tree: list[int]) -> int:
         named = any(part.endswith(b"guest/__main__.py") for part in command)
         if (named and b"--" not in command) or command[0] == b"runsc-sandbox":
             guests.append(pid)
-    (guest,) = guests
+    # A parent that is root inside (`guest.rooted`) has the same command line.
+    parents = {psutil.Process(pid).ppid() for pid in guests}
+    (guest,) = [pid for pid in guests if pid not in parents]
     return guest
 
 

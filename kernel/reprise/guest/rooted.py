@@ -7,6 +7,7 @@ host (`sandbox/rooted_mount.py`) asks it to show trees:
     host → rooted   u32 length, JSON of `showing.Wanted`
                     u32 length (at most PIECE), bytes of the files, one after the other; repeated
                     u32 0: show it now, or u32 GIVE_UP
+                    u32 END instead of a tree: end the sandbox, every process of it
     rooted → host   u8 how it went (SHOWN, FAILED, FULL, GIVEN_UP), u16 length, UTF-8 text
 
 Nothing is mounted here, it has no privilege to; what it shows are files of root's in folders of
@@ -44,7 +45,7 @@ USER = 1000
 #: Bytes of JSON, of one piece of the files, and the word that ends a tree which is not wanted.
 HEAD = 32 << 20
 PIECE = 1 << 20
-GIVE_UP = 0xFFFFFFFF
+GIVE_UP = END = 0xFFFFFFFF
 
 SHOWN, FAILED, FULL, GIVEN_UP = range(4)
 
@@ -56,6 +57,9 @@ _WORKSPACE = "/workspace"
 #: An engine may mount them for root alone.
 _TEMPORARY = ("/tmp", "/dev/shm")  # noqa: S108
 _RUNTIME = "REPRISE_RUNTIME"
+
+#: Milliseconds between looks at what the kernel has killed for memory.
+_LOOK = 250
 
 #: Seconds that ending what is left may take.
 _PATIENCE = 10.0
@@ -202,6 +206,7 @@ class _Mounting:
         #: Bytes left of the piece that is being read.
         self._left = 0
         self._told = False
+        self._killed = shim.killed_for_memory()
 
     def run(self) -> None:
         """Until the guest ends (_GuestEnded)."""
@@ -217,6 +222,8 @@ class _Mounting:
 
     def _one(self) -> None:
         length = int.from_bytes(self._exactly(4), "big")
+        if length == END:
+            raise _GuestEnded
         if length > HEAD:
             raise ConnectionError("a request over its bound")
         wanted = Wanted(**json.loads(self._exactly(length)))
@@ -309,7 +316,13 @@ class _Mounting:
 
     def _wait(self) -> None:
         """Until the host said something, or a signal came. Raises _GuestEnded."""
-        for descriptor, _ in self._poll.poll():
+        while not (ready := self._poll.poll(_LOOK)):
+            if shim.killed_for_memory() > self._killed:
+                # What is left when one of its processes is gone is a state that no replay can
+                # come to again.
+                os.write(2, b"reprise: the sandbox passed its memory limit\n")
+                raise _GuestEnded
+        for descriptor, _ in ready:
             if descriptor == self._woken.fileno():
                 self._woken.recv(4096)
                 if self._over():

@@ -19,6 +19,23 @@ _ENGINES = ("OTEL_", "TRACEPARENT", "_DAGGER_", "DAGGER_")
 _OURS = ("REPRISE_SHIM", "REPRISE_NONCE")
 
 
+#: Where a container sees how often the kernel has killed one of its processes for memory, in
+#: control groups of version 1 and 2 ("oom_kill N").
+_KILLED = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
+
+
+def killed_for_memory() -> int:
+    """How many processes of this container the kernel has killed for its memory limit."""
+    for path in _KILLED:
+        try:
+            with open(path) as file:
+                words = file.read().split()
+            return int(words[words.index("oom_kill") + 1])
+        except (OSError, ValueError, IndexError):
+            continue
+    return 0
+
+
 def asked() -> bool:
     """Whether a shim was asked for, so that the host waits for a report."""
     return _ASKED in os.environ or _APPLIED in os.environ

@@ -43,8 +43,13 @@ _NONCE = "REPRISE_NONCE"
 #: What the guest's parent says last when the guest did not end by itself (`guest.rooted`).
 _SIGNALLED = re.compile(r"reprise: the guest was ended by signal (\d{1,2})$")
 
+_OVER_MEMORY = "reprise: the sandbox passed its memory limit"
+
 #: Dagger's interface has 32 bits for the size of a memory file system.
 _LARGEST = (1 << 31) - 1
+
+#: Seconds in which a sandbox that was asked to end has ended, on a loaded machine too.
+_ASKED = 10.0
 
 #: Seconds in which the processes of a container are gone once nobody holds it any more.
 _ENDING = 30.0
@@ -78,6 +83,7 @@ class DaggerContainer:
         self._rooted = dialled[ROOTED]
         self._mounting = RootedMount(dialled[ROOTED].dup(), mounted)
         self._killed = False
+        self._over_memory = False
         self._kept = False
         self._ending = asyncio.get_running_loop().create_task(self._finish())
 
@@ -91,10 +97,11 @@ class DaggerContainer:
         if word is None and not self._killed:
             return DeathCause("vanished", detail="the Dagger broker went away")
         detail = str((word or {}).get("ended", ""))
-        if self._killed:
-            return DeathCause("killed", detail=detail)
+        self._over_memory = _OVER_MEMORY in detail.splitlines()
         if found := _SIGNALLED.search(detail):
             return DeathCause("signal", signal=int(found[1]), detail=detail)
+        if self._killed:
+            return DeathCause("killed", detail=detail)
         return DeathCause("vanished", detail=detail)
 
     async def _gone(self) -> None:
@@ -113,7 +120,7 @@ class DaggerContainer:
         return await asyncio.shield(self._ending)
 
     def memory_exceeded(self) -> int | None:
-        return None
+        return self._spec.limits.memory if self._over_memory else None
 
     async def mount(self, target: str, tree: Tree) -> str:
         checked = await asyncio.to_thread(check_tree, tree)
@@ -139,7 +146,12 @@ class DaggerContainer:
     async def kill(self) -> None:
         if not self._ending.done():
             self._killed = True
-            self._line.close()
+            # Asked, the guest's parent ends all of it before the exec does, and we hear of that.
+            # A container that is given up is ended by the engine, at some moment soon after.
+            if self._mounting.end():
+                await asyncio.wait({self._ending}, timeout=_ASKED)
+            if not self._ending.done():
+                self._line.close()
         await self.wait()
 
 

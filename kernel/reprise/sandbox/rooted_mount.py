@@ -19,7 +19,7 @@ from reprise.sandbox.trees import CheckedTree, Mounted
 #: These stand in `guest.rooted` too.
 _PIECE = 1 << 20
 _SHOW = (0).to_bytes(4, "big")
-_GIVE_UP = (0xFFFFFFFF).to_bytes(4, "big")
+_GIVE_UP = _END = (0xFFFFFFFF).to_bytes(4, "big")
 _SHOWN, _FAILED, _FULL, _GIVEN_UP = range(4)
 _MAX_TEXT = 4000
 
@@ -64,6 +64,15 @@ class RootedMount:
                 raise
             how, text = await self._whole(self._end(_SHOW, target, tree))
         _raise_for(how, text, target)
+
+    def end(self) -> bool:
+        """Ask the parent to end every process; False where it could not be asked just now."""
+        if self._closed or self._turn.locked():
+            return False
+        try:
+            return self._stream.send(_END) == len(_END)
+        except OSError:
+            return False
 
     def close(self) -> None:
         """Forget the connection: the container has ended."""
