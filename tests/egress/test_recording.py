@@ -468,3 +468,16 @@ async def test_a_credential_that_the_host_repeats_is_not_recorded(
     monkeypatch.delenv("A_TEST_KEY")
     net.moment = REPLAY
     assert same(await (await net.program()).ask(), first)
+
+
+async def test_a_replay_of_a_step_that_was_not_recorded_asks_and_keeps_nothing(
+    reading: MakeReading, writer: Writer
+) -> None:
+    net = await reading()
+    net.moment = Moment(0, True, 0, recorded=False)
+    async with site(fresh) as host:
+        net.places["host.test"] = host.port
+        assert (await (await net.program()).ask()).status == 200
+    assert len(host.heard) == 1
+    assert await rows(writer) == []
+    assert [report.verdict for report in net.reports] == ["allowed"]

@@ -255,3 +255,23 @@ def test_on_another_machine_it_is_replayed_without_the_host(
         )
         assert shown.returncode == 0, shown.stdout + shown.stderr
     assert len(host.asked) == 3
+
+
+def test_steps_from_before_recording_are_asked_again_on_a_resume_and_never_by_verify(
+    kernels: Kernels, host: Host, trusted: str
+) -> None:
+    kernel, client = begun(kernels, host, trusted)
+    client.shell(f"curl -sSk {host.url}/before > before")
+    assert client.shell("test -s before").reply["status"] == "ok"
+    kernel.kill("router")
+    rules = {"private": [f"{ADDRESS}:{host.port}"], "record": True}
+    environment(kernels.database, f"net-{host.port}", **rules)
+    kernel, client = again(kernels, kernel, host, trusted)
+    client.prints("after = fetch('/after')")
+    assert client.shell("test -s before").reply["status"] == "ok"
+    # Recording came later, so the first run's answer is not there; the resume asked for another.
+    assert host.asked == ["GET /before", "GET /before", "GET /after"]
+    kernel.shutdown()
+    code, report = verified(kernels, kernel)
+    assert code == 1, report
+    assert len(host.asked) == 3

@@ -67,6 +67,7 @@ class Egress:
     sink: hears each row.  say: told what a person should know, once a step for each thing.
     index: places of the package index (`package_index`).
     own: the addresses of this machine.  environment: its name, for the sentences.
+    offline: no replay touches the network, whether its step was recorded or not.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Egress:
         index: Iterable[str] = (),
         environment: str = "default",
         own: Callable[[], frozenset[Address]] = own_addresses,
+        offline: bool = False,
     ) -> None:
         self._rules = rules
         self._policy = Policy(rules, index=index, environment=environment)
@@ -88,6 +90,7 @@ class Egress:
         self._resolver = resolver
         self._interceptor = interceptor
         self._own = own
+        self._offline = offline
         self._guest: Guest | None = None
         self._tunnels: dict[int, Tunnel] = {}
         self._last = 0
@@ -98,13 +101,15 @@ class Egress:
         self._guest = guest
         guest.tunnels = self
 
-    def begin(self, step: int, replay: bool = False) -> None:
+    def begin(self, step: int, replay: bool = False, recorded: bool = True) -> None:
         """A step runs from now on: what is opened belongs to it, until it ends or another begins.
 
+        recorded: whether its answers were recorded at its first run, where the rules record: then
+          its replay does not touch the network.
         What a thread opens between steps belongs to none. Its bytes count towards the limit of the
         step that was begun last.
         """
-        self._ledger.begin(step, replay)
+        self._ledger.begin(step, replay, recorded or self._offline)
 
     def end(self, step: int) -> None:
         """A step has ended; rows of all that it has asked so far are with the sink."""
@@ -226,7 +231,7 @@ class Egress:
         """
         self._policy.judge(destination.host, destination.port)
         moment = self.moment
-        recorded = moment.replay and self._rules.record
+        recorded = self._is_recorded(moment)
         interceptor = self._interceptor
         if interceptor is not None and interceptor.wants(destination, moment):
             reach = None if recorded else await self._reached(entry, destination)
@@ -258,11 +263,14 @@ class Egress:
 
     def _refuse_replay(self, destination: Destination) -> None:
         """Where the environment records, a replay touches no network, whoever serves it."""
-        if self._rules.record and self.moment.replay:
+        if self._is_recorded(self.moment):
             raise Refused(
                 f"{place(destination.host, destination.port)} is not in the record of this step, "
                 "and a replay of it does not touch the network"
             )
+
+    def _is_recorded(self, moment: Moment) -> bool:
+        return self._rules.record and moment.replay and moment.recorded
 
     def _accept(self, tunnel: Tunnel, entry: Entry) -> None:
         tunnel.accept()

@@ -94,11 +94,13 @@ class Moment(NamedTuple):
     """Which step runs now (None: none does), and whether it is being replayed.
 
     latest: the step that began last, running or not; -1 before the first.
+    recorded: whether what it asked at its first run was recorded, where the environment records.
     """
 
     step: int | None
     replay: bool
     latest: int = -1
+    recorded: bool = True
 
 
 class Destination(NamedTuple):

@@ -232,11 +232,12 @@ class _Connection:
                 records=proxy.records,
             )
             answer.detail["url"] = shown_url(wanted.url)
-            if proxy.records and moment.replay:
+            if proxy.records and moment.replay and moment.recorded:
                 await serve_recorded(wanted, proxy.record, moment, answer)
                 return
             credentials = await proxy.secrets.of(self._origin)
-            keeping = proxy.record.keeping(wanted, moment) if proxy.records else Unkept()
+            kept = proxy.records and not moment.replay
+            keeping = proxy.record.keeping(wanted, moment) if kept else Unkept()
             await self._passing.exchange(wanted, credentials, keeping, answer)
         except Denied as error:
             await answer.say_no("refused", error.status, str(error))

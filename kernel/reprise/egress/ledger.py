@@ -76,7 +76,7 @@ class Ledger:
         self._sink = sink
         self._clock = clock
         self._now = now
-        self._running: dict[int, bool] = {}
+        self._running: dict[int, Moment] = {}
         self._latest = -1
         #: whether what comes between steps belongs to a replay
         self.replaying = False
@@ -91,13 +91,12 @@ class Ledger:
         """The step that what happens now belongs to."""
         if not self._running:
             return Moment(None, self.replaying, self._latest)
-        step = next(reversed(self._running))
-        return Moment(step, self._running[step], self._latest)
+        return next(reversed(self._running.values()))._replace(latest=self._latest)
 
-    def begin(self, step: int, replay: bool) -> None:
+    def begin(self, step: int, replay: bool, recorded: bool = True) -> None:
         self._settle()
         self._running.pop(step, None)
-        self._running[step] = replay
+        self._running[step] = Moment(step, replay, recorded=recorded)
         self._latest = step
         self.replaying = replay
         self._limits.spent = 0

@@ -26,6 +26,7 @@ from reprise.replay.plan import Plan
 from reprise.replay.recorder import OutputRecorder
 from reprise.sandbox.contract import Limits
 from reprise.sandbox.frames import Channel
+from reprise.sandbox.network import is_recorded
 from reprise.workspace.transfer import clear_workspace, put_tree
 
 #: What a restart step names instead of a tree where the workspace is the notebook's own folder:
@@ -132,6 +133,8 @@ class Player:
         self._beside: list[_Playing] = []
         #: steps beside which another one ran that is not played again
         self._left_alone: set[int] = set()
+        #: by its environment, whether a step's network is recorded
+        self._recorded: dict[str, bool] = {}
 
     async def play(self, plan: Plan, stop: int) -> AsyncIterator[Played]:
         """Play the steps of `plan` (all before seq `stop`), yielding each as it ends.
@@ -264,7 +267,7 @@ class Player:
         pairing = Pairing((*record.outputs, *record.late))
         if pairing:
             self._link.pairings[request.msg_id] = pairing
-        self._begins(record)
+        await self._begins(record)
         self._link.start(run)
         return _Playing(record, run, audience)
 
@@ -343,7 +346,7 @@ class Player:
         if failed and kind != "command":
             return Played(record)  # it had changed nothing
         recorder = OutputRecorder(self._limits.output)
-        self._begins(record)
+        await self._begins(record)
         try:
             async with asyncio.timeout(self._time_for(record)):
                 end = await self._perform(record, recorder)
@@ -365,10 +368,17 @@ class Player:
         )
         return Played(record, comparison, replayed=tuple(replayed))
 
-    def _begins(self, record: StepRecord) -> None:
+    async def _begins(self, record: StepRecord) -> None:
         """What is asked of the network from now on, this step asked before."""
-        if self._link.egress is not None:
-            self._link.egress.begin(record.step.seq, replay=True)
+        if self._link.egress is None:
+            return
+        digest = record.step.new.environment
+        if digest not in self._recorded:
+            self._recorded[digest] = is_recorded(
+                (await self._reader.environment(digest)).get("egress")
+            )
+        recorded = self._recorded[digest]
+        self._link.egress.begin(record.step.seq, replay=True, recorded=recorded)
 
     def _ends(self, record: StepRecord) -> None:
         if self._link.egress is not None:

@@ -43,6 +43,8 @@ class Network:
         """recorded: for a replay that is served from the record. Blocks, for `package-index`."""
         self._rules = spec.rules if recorded is None else recorded.rules
         self._index = index_for(self._rules) if recorded is None else recorded.index
+        # The rules of a recorded session may be a stranger's: nothing is asked by them here.
+        self._offline = recorded is not None
         self._rules = self._index.added_to(self._rules)
         network = GuestNetwork(
             index=self._index.variables, forwards=forwards(self._rules, self._index.places)
@@ -91,6 +93,7 @@ class Network:
             interceptor=proxy,
             index=self._index.places,
             environment=self.spec.environment,
+            offline=self._offline,
         )
         egress.replays(True)
         egress.attach(guest)

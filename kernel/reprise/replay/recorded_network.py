@@ -11,7 +11,7 @@ from reprise.errors import LogCorrupt, UsageError
 from reprise.log.model import Json
 from reprise.log.store import LogReader
 from reprise.sandbox.environment import EnvironmentSpec
-from reprise.sandbox.network import NetworkRules, parse_rules
+from reprise.sandbox.network import NetworkRules, is_recorded, parse_rules
 
 #: In a recorded environment, beside its rules: what `package-index` stood for.
 _INDEX = "index"
@@ -48,7 +48,7 @@ async def recorded_network(reader: LogReader) -> RecordedNetwork | None:
         said: Any = (await reader.environment(digest)).get("egress")
     except LogCorrupt:
         return None
-    if not isinstance(said, Mapping) or said.get("record") is not True:
+    if not is_recorded(said):
         return None
     try:
         rules = parse_rules({name: value for name, value in said.items() if name != _INDEX})

@@ -134,6 +134,11 @@ def parse_rules(value: Any) -> NetworkRules:
     )
 
 
+def is_recorded(egress: Any) -> bool:
+    """Whether what a recorded environment says of the network is that answers are recorded."""
+    return isinstance(egress, Mapping) and egress.get("record") is True
+
+
 def check_place(text: Any, named: tuple[str, ...] = ()) -> str:
     """HOST[:PORT] as rules name it, in lower case. Raises UsageError."""
     if isinstance(text, str) and text in named:
