@@ -10,7 +10,7 @@ import pytest
 from reprise.jupyter.static import sanitise, svg
 from reprise.jupyter.static.sanitise import NotShown, sanitise_html, sanitise_markdown
 from reprise.jupyter.static.svg import sanitise_svg
-from tests.fixtures.browser import Lab, Labs
+from tests.fixtures.browser import PANEL, Lab, Labs
 from tests.static.vectors import HTML, MARKDOWN, SVG
 
 if TYPE_CHECKING:
@@ -57,12 +57,10 @@ def open_lab(labs: Labs) -> Lab:
 
 def run_all(page: Page, cells: int) -> None:
     """Run every cell, and wait until the last has run."""
-    page.click(".jp-NotebookPanel .jp-Cell >> nth=0")
-    for _ in range(cells):
-        page.keyboard.press("Shift+Enter")
-    prompt = f".jp-Cell >> nth={cells - 1} >> .jp-InputPrompt >> text=/\\[{cells}\\]/"
+    page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells').then(() => null)")
+    prompt = f"{PANEL} .jp-Cell >> nth={cells - 1} >> .jp-InputPrompt >> text=/\\[{cells}\\]/"
     page.wait_for_selector(prompt)
-    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]")
+    page.wait_for_selector(f"{PANEL} .jp-Notebook-ExecutionIndicator[data-status=idle]")
 
 
 def ran(page: Page) -> Any:

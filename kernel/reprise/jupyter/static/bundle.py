@@ -175,10 +175,15 @@ def _original(changed: Mapping[str, Json], metadata: Json) -> dict[str, Json]:
     kept: dict[str, Json] = {"version": 1, "data": dict(changed), "metadata": {}}
     if isinstance(metadata, dict):
         kept["metadata"] = {mime: metadata[mime] for mime in changed if mime in metadata}
-    size = len(canonical(kept))
-    if size > ORIGINAL_BYTES:
-        return {"version": 1, "omitted": {mime: len(canonical(v)) for mime, v in changed.items()}}
+    sizes = {mime: _size(value) for mime, value in changed.items()}
+    if sum(sizes.values()) > ORIGINAL_BYTES or _size(kept["metadata"]) > ORIGINAL_BYTES:
+        return {"version": 1, "omitted": sizes}
     return kept
+
+
+def _size(value: Json) -> int:
+    """Characters of a text, or of another value's canonical form."""
+    return len(value) if isinstance(value, str) else len(canonical(value))
 
 
 def _metadata(metadata: Json, shown: Mapping[str, Json]) -> dict[str, Json]:

@@ -114,13 +114,14 @@ class Screen:
     @contextlib.contextmanager
     def _counted(self) -> Iterator[Wall]:
         """The wall for one message; what writing it takes is counted."""
-        began = time.monotonic()
-        self._spent_s = max(0.0, self._spent_s - SHARE * (began - self._counted_at))
+        now = time.monotonic()
+        self._spent_s = max(0.0, self._spent_s - SHARE * (now - self._counted_at))
+        self._counted_at = now
+        began = time.thread_time()  # a loaded machine is no hostile output
         try:
             yield Wall(self._comms() or Comms(), self._hint, rich=self._spent_s < BUDGET_S)
         finally:
-            self._counted_at = time.monotonic()
-            self._spent_s += self._counted_at - began
+            self._spent_s += time.thread_time() - began
 
 
 def ours(kind: str) -> bool:
