@@ -31,6 +31,7 @@ from tests.fixtures.shell import (
     begin,
     content,
     guest_process,
+    left,
     peak_memory,
     processes,
     run,
@@ -175,15 +176,19 @@ async def test_it_has_its_own_limits_descriptors_and_session(
     guest = (await start_cells(name, kernel=quiet_kernel(), limits=limits)).guest
     ran = await run(
         guest,
-        "ulimit -n; ulimit -c; ls /proc/self/fd | tr '\\n' ' '; echo;"
+        "ulimit -n; ulimit -c; echo /proc/self/fd/*;"
         # Set as soon as it runs.
         "until grep -q 700 /proc/$$/oom_score_adj; do :; done; cat /proc/$$/oom_score_adj;"
         "ps -o pid=,sid=,pgid= -p $$ || cut -d' ' -f1,5,6 /proc/$$/stat",
     )
     files, core, descriptors, score, ids = ran.stdout.decode().splitlines()
     assert (files, core, score) == ("777", "0", "700")
-    assert descriptors.split() == ["0", "1", "2", "3"]  # the fourth is ls's own
+    opened = [int(each.rpartition("/")[2]) for each in descriptors.split()]
+    assert opened[:3] == [0, 1, 2]
+    assert len(opened) <= 4  # the fourth is what the shell reads these names with
     assert len(set(ids.split())) == 1
+    if name == "oci:runsc":
+        return  # gVisor does not tell what is blocked
     blocked = await run(guest, "grep -E 'Sig(Blk|Ign)' /proc/self/status")
     # 32 and 33 are glibc's own, which it ignores in whatever posix_spawn starts.
     masks = [int(line.split()[1], 16) for line in blocked.stdout.splitlines()]
@@ -342,7 +347,7 @@ async def test_what_it_started_ends_with_it(guest: Guest) -> None:
     )
     assert ran.stdout == b"all\n"
     assert ran.end.exit_code == 0
-    assert processes(guest, "1234.5") == []
+    assert await left(guest, "1234.5") == 0
 
 
 async def test_one_that_kills_its_keeper_is_ended_with_all_it_started(
@@ -362,7 +367,7 @@ async def test_one_that_kills_its_keeper_is_ended_with_all_it_started(
     )
     assert ran.stdout == b"all\n"
     assert (ran.end.exit_code, ran.end.signal) == (None, signal.SIGKILL)
-    assert processes(cells.guest, "1234.5") == []
+    assert await left(cells.guest, "1234.5") == 0
     # Nobody else's was.
     assert len(processes(cells.guest, "1234.6")) == 1
     assert len(processes(cells.guest, "1234.7")) == 1
@@ -374,7 +379,7 @@ async def test_one_that_kills_its_keeper_is_ended_with_all_it_started(
 async def test_one_that_stops_its_keeper_ends_all_the_same(guest: Guest) -> None:
     ran = await run(guest, "setsid sleep 1234.5 & kill -STOP $PPID; exit 3")
     assert ran.end.exit_code == 3
-    assert processes(guest, "1234.5") == []
+    assert await left(guest, "1234.5") == 0
 
 
 CHAIN = """
@@ -391,7 +396,7 @@ if os.fork() == 0:
 async def test_one_that_flees_from_process_to_process_is_caught(guest: Guest) -> None:
     ran = await run(guest, argv=("python3", "-c", CHAIN, "1234.5"))
     assert ran.end.exit_code == 0
-    assert processes(guest, "1234.5") == []
+    assert await left(guest, "1234.5") == 0
 
 
 async def test_a_fork_bomb_ends(start_cells: StartCells) -> None:
@@ -422,7 +427,7 @@ async def test_a_time_limit_asks_first_and_then_ends(guest: Guest) -> None:
     )
     assert (deaf.end.exit_code, deaf.end.signal, deaf.end.timed_out) == (None, signal.SIGKILL, True)
     assert deaf.end.duration_us >= 2_000_000
-    assert processes(guest, "1234.5") == []
+    assert await left(guest, "1234.5") == 0
     quick = await run(guest, "echo quick", timeout_s=30.0)
     assert not quick.end.timed_out
 
@@ -431,7 +436,7 @@ async def test_sigkill_takes_the_whole_tree_and_then_says_so(guest: Guest) -> No
     going = begin(guest, "setsid sleep 1234.5 & echo on; sleep 1234.5", name="tree")
     await going.until(b"on")
     await guest.signal_command("tree", signal.SIGKILL)
-    assert processes(guest, "1234.5") == []
+    assert await left(guest, "1234.5") == 0
     assert (await going.ended()).end.signal == signal.SIGKILL
     with pytest.raises(GuestCallFailed) as failed:
         await guest.signal_command("tree", signal.SIGTERM)
@@ -448,7 +453,7 @@ async def test_a_restart_ends_all_and_whoever_waits_is_told(
     await cells.call("restart_kernel")
     ran = await going.ended()
     assert (ran.stdout, ran.end.signal) == (b"on\n", signal.SIGKILL)
-    assert processes(cells.guest, "1234.5") == []
+    assert await left(cells.guest, "1234.5") == 0
     (listed,) = await cells.guest.commands()
     assert (listed.name, listed.running, listed.signal) == ("behind", False, signal.SIGKILL)
     assert (await run(cells.guest, "echo again")).stdout == b"again\n"
@@ -531,7 +536,7 @@ async def test_a_background_command_is_listed_read_and_stopped(guest: Guest) -> 
     await guest.signal_command("bg", signal.SIGTERM)
     stopped = await until(guest, lambda found: not found.running, "bg")
     assert (stopped.exit_code, stopped.signal) == (None, signal.SIGTERM)
-    assert processes(guest, "1234.5") == []
+    assert await left(guest, "1234.5") == 0
 
 
 async def test_a_background_command_that_ends_says_how(guest: Guest) -> None:
@@ -539,7 +544,7 @@ async def test_a_background_command_that_ends_says_how(guest: Guest) -> None:
     ended = await until(guest, lambda found: not found.running, "bg")
     assert (ended.exit_code, ended.signal) == (4, None)
     assert await content(guest, ".reprise/commands/bg/stdout") == b"1\n2\n3\n"
-    assert processes(guest, "1234.5") == []
+    assert await left(guest, "1234.5") == 0
     # Another of that name takes its place.
     await run(guest, "exit 0", name="bg", background=True)
     again = await until(guest, lambda found: not found.running, "bg")

@@ -39,9 +39,11 @@ _LOOK_AGAIN = 0.01
 #: Seconds of one trial of a runtime.
 _TRIAL = 30.0
 
-#: What gVisor's kernel needs beside what the sandbox may use: its own memory, and threads.
+#: What gVisor's kernel needs beside what the sandbox may use: its own memory, and threads, of which
+#: each of the sandbox's takes several. With too few of them it ends, and the sandbox with it.
 _KERNEL_MEMORY = 192 << 20
-_KERNEL_THREADS = 256
+_KERNEL_THREADS = 512
+_THREADS_EACH = 4
 
 
 class OciBackend:
@@ -316,7 +318,7 @@ def _with_kernel(limits: Limits, runtime: Runtime) -> Limits:
     return dataclasses.replace(
         limits,
         memory=limits.memory and limits.memory + _KERNEL_MEMORY,
-        processes=limits.processes and limits.processes + _KERNEL_THREADS,
+        processes=limits.processes and _THREADS_EACH * limits.processes + _KERNEL_THREADS,
     )
 
 
