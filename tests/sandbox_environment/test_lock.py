@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reprise.bundle.lock import checked_spec
+from reprise.bundle.lock import lock as written
 from reprise.environments.lock import Lock, Pin, made, parse_lock, recorded_lock, wheel_of
-from reprise.errors import UsageError
+from reprise.errors import BadBundle, UsageError
+from reprise.log.model import canonical, sha256_hex
 
 A, B = "a" * 64, "b" * 64
 HERE = ("cpython-311", "linux-x86_64")
@@ -149,3 +152,17 @@ def test_the_digest_is_of_lock_and_build() -> None:
 )
 def test_what_a_wheels_name_says(name: str, said: tuple[str, str] | None) -> None:
     assert wheel_of(name) == said
+
+
+def test_a_bundle_carries_the_lock_that_was_built_and_no_other_text() -> None:
+    text = made([Pin("six", "1", "", (A,))], "here", *HERE).text
+    packages = [["six", "1", "record"]]
+    assert written({"lock": text, "packages": packages}) == text.encode()
+    evil = f"--index-url https://evil.example.org\n{text}"
+    assert written({"lock": evil, "packages": packages}) == b"six==1\n"
+    for lock in (evil, 3, [], "", text + "\n"):
+        spec = canonical({"lock": lock, "packages": packages})
+        with pytest.raises(BadBundle, match="what no environment can"):
+            checked_spec(spec, sha256_hex(spec))
+    spec = canonical({"lock": text, "packages": packages})
+    assert checked_spec(spec, sha256_hex(spec))["lock"] == text
