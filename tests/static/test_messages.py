@@ -317,6 +317,20 @@ def test_before_an_agent_acts_every_message_passes_untouched() -> None:
     assert "set_next_input" in before.content()["text"]
 
 
+def test_outputs_that_take_too_long_use_up_what_a_session_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("reprise.jupyter.static.screen.BUDGET_S", 1e-9)
+    screen = Screen("static", "default", Comms)
+    message = make("display_data", {"data": {"text/html": "<b>x</b>", "text/plain": "x"}})
+    first, second = screen.output(message), screen.output(message)
+    assert first is not None
+    assert first.content()["data"]["text/html"] == "<b>x</b>"
+    assert second is not None
+    assert "<b>" not in second.content()["data"]["text/html"]
+    assert "took too long" in second.content()["data"]["text/html"]
+
+
 def test_a_message_that_cannot_be_read_is_held_back() -> None:
     screen = Screen("static", "default", Comms)
     good = make("display_data", {})
