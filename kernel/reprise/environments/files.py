@@ -16,7 +16,6 @@ from typing import Any, Final
 
 #: RECORDs are a list of files; no distribution has more of it.
 _RECORD_BYTES: Final = 64 << 20
-_READ_BYTES: Final = 1 << 20
 
 
 def list_files(prefix: Path) -> dict[str, str]:
@@ -97,7 +96,7 @@ def _record_hash(path: Path) -> str:
 
 def file_digest(path: str | Path) -> str:
     """sha256 (hex) of a file."""
-    with open(path, "rb", buffering=_READ_BYTES) as file:  # noqa: PTH123
+    with open(path, "rb") as file:  # noqa: PTH123
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -108,7 +108,7 @@ def _hashed(pins: Sequence[Pin], meant: Path | None, folders: Sequence[Path]) ->
     found: list[Pin] = []
     for pin in pins:
         key = (pin.name, pin.version)
-        files = only.get(key) or (() if pin.hashes else known.get(key, ()))
+        files = only.get(key) or ([] if pin.hashes else known.get(key, []))
         hashes = tuple(sorted({file_digest(path) for path in files})) or pin.hashes
         if not hashes:
             raise UsageError(
