@@ -22,16 +22,16 @@ from reprise.sandbox.view import guest_interpreter
 #: Programs that go in where this machine has them (docs/backends.md names them).
 _PROGRAMS = """
     sh bash dash env id whoami groups uname hostname date sleep true false test [ expr seq yes
-    printf echo pwd ls dir cat head tail tac nl wc sort uniq cut paste join tr tee split csplit fold fmt pr
-    comm shuf od xxd hexdump cp mv rm ln link unlink mkdir rmdir mkfifo mktemp touch chmod chown
-    chgrp stat du df readlink realpath basename dirname install sync dd truncate factor numfmt tsort ptx
-    md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum base32 base64 cksum sum shred
-    stdbuf nice nohup timeout time stty tty nproc arch logname users
-    grep egrep fgrep sed awk mawk gawk find xargs which file diff cmp diff3 sdiff patch less more
-    tar gzip gunzip zcat bzip2 bunzip2 bzcat xz unxz xzcat zstd unzstd zstdcat unzip zip lz4
-    ps pgrep pkill pidof kill free uptime top watch pmap vmstat setsid flock renice ionice taskset
-    getopt column rev look script logger uuidgen lscpu lsof strace locale iconv getconf
-    git curl wget openssl make jq tree bc dc rsync
+    printf echo pwd ls dir cat head tail tac nl wc sort uniq cut paste join tr tee split csplit
+    fold fmt pr comm shuf od xxd hexdump cp mv rm ln link unlink mkdir rmdir mkfifo mktemp touch
+    chmod chown chgrp stat du df readlink realpath basename dirname install sync dd truncate
+    factor numfmt tsort ptx md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum base32
+    base64 cksum sum shred stdbuf nice nohup timeout time stty tty nproc arch logname users grep
+    egrep fgrep sed awk mawk gawk find xargs which file diff cmp diff3 sdiff patch less more tar
+    gzip gunzip zcat bzip2 bunzip2 bzcat xz unxz xzcat zstd unzstd zstdcat unzip zip lz4 ps
+    pgrep pkill pidof kill free uptime top watch pmap vmstat setsid flock renice ionice taskset
+    getopt column rev look script logger uuidgen lscpu lsof strace locale iconv getconf git curl
+    wget openssl make jq tree bc dc rsync
 """
 PROGRAMS = tuple(_PROGRAMS.split())
 _WHERE = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
