@@ -24,6 +24,9 @@ from reprise.sandbox.process import cause_of
 from reprise.sandbox.trees import CheckedTree, check_tree
 from reprise.sandbox.view import WORKSPACE
 
+#: Seconds that the init's parent has to see its end; then it is ended as well.
+_PATIENCE = 5.0
+
 
 class Mounts(Protocol):
     """How trees are shown in one sandbox."""
@@ -75,6 +78,7 @@ class NamespacedContainer:
         self._told = b""
         #: A pidfd of the init, once its pid has been told.
         self._init = -1
+        self._last_resort: asyncio.TimerHandle | None = None
         self._killed = False
         self._exceeded: int | None = None
         self._loop = asyncio.get_running_loop()
@@ -93,8 +97,7 @@ class NamespacedContainer:
         """
         self._exceeded = self._memory
         self._close_oom()
-        self._kill_init()
-        self._child.kill()
+        self._end()
 
     def _close_oom(self) -> None:
         if self._oom >= 0:
@@ -128,8 +131,19 @@ class NamespacedContainer:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._init, signal.SIGKILL)
 
+    def _end(self) -> None:
+        """End all of it: the init, so that its parent reaps it and goes, too."""
+        if self._init < 0:
+            self._child.kill()
+            return
+        self._kill_init()
+        if self._last_resort is None:
+            self._last_resort = self._loop.call_later(_PATIENCE, self._child.kill)
+
     async def _finish(self) -> DeathCause:
         code = await self._child.wait()
+        if self._last_resort is not None:
+            self._last_resort.cancel()
         self._on_info_rest()
         if self._init >= 0:
             self._kill_init()
@@ -179,8 +193,7 @@ class NamespacedContainer:
                 await self._mounts.show(target, checked, self.init_pid, self._init)
         except SandboxGone:
             # Whoever ended the program inside (the kernel, for memory) left a state of its own.
-            self._kill_init()
-            self._child.kill()
+            self._end()
             cause = await self.wait()
             raise SandboxDied(
                 f"The sandbox ended before {target!a} was mounted in it. The next one will "
@@ -191,6 +204,5 @@ class NamespacedContainer:
 
     async def kill(self) -> None:
         self._killed = True
-        self._kill_init()
-        self._child.kill()
+        self._end()
         await self.wait()
