@@ -57,7 +57,7 @@ def open_lab(labs: Labs) -> Lab:
 
 def run_all(page: Page, cells: int) -> None:
     """Run every cell, and wait until the last has run."""
-    page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells').then(() => null)")
+    page.evaluate("void window.jupyterapp.commands.execute('notebook:run-all-cells')")
     prompt = f"{PANEL} .jp-Cell >> nth={cells - 1} >> .jp-InputPrompt >> text=/\\[{cells}\\]/"
     page.wait_for_selector(prompt)
     page.wait_for_selector(f"{PANEL} .jp-Notebook-ExecutionIndicator[data-status=idle]")
@@ -168,7 +168,7 @@ def test_a_browser_reads_sanitised_html_as_we_do(browser: Browser) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto("about:blank")
-    page.evaluate("window.RAN = () => { window.HIT = true }")
+    page.evaluate("void (window.RAN = () => { window.HIT = true })")
     shown = [sanitise_html(source).html for source in HTML]
     shown += [sanitise_markdown(source).html for source in MARKDOWN]
     for source in SVG:
@@ -180,4 +180,7 @@ def test_a_browser_reads_sanitised_html_as_we_do(browser: Browser) -> None:
     assert page.evaluate(LOOK % names, shown) == []
     assert page.evaluate("window.HIT ?? null") is None
     assert [url for url in asked if not url.startswith(("data:", "about:"))] == []
+    # What this would have noticed.
+    assert page.evaluate(LOOK % names, ["<img src=x onerror=RAN()>"]) != []
+    page.wait_for_function("window.HIT === true")
     page.close()
