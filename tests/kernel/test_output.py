@@ -118,3 +118,22 @@ def test_late_output_is_shown_recorded_and_not_shown_again(kernels: Kernels) -> 
     late = [e for record in recorded.cells for e in record.late if e.type == "stream"]
     seen = "".join(e.content["text"] for e in late) + "".join(map(shown_text, recorded.cells))
     assert seen.count("from the thread") == 1
+
+
+def test_numbers_that_no_float_holds_are_recorded_as_they_are_spelled(
+    client: Client, kernel: Kernel, module_kernels: Kernels
+) -> None:
+    code = (
+        "session = get_ipython().kernel.session\n"
+        "packer = session.pack\n"
+        "session.pack = lambda value: packer(value).replace(b'\"@\"', b'1e999')\n"
+        "try:\n"
+        "    display({'application/json': {'huge': '@'}}, raw=True)\n"
+        "finally:\n"
+        "    session.pack = packer\n"
+        "'told'"
+    )
+    assert client.run(code).value == "'told'"
+    recorded = module_kernels.read(kernel)
+    shown = [e for e in recorded.cells[-1].outputs if e.type == "display_data"]
+    assert shown[0].content["data"]["application/json"] == {"huge": "1e999"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,8 +38,14 @@ def _constant(word: str) -> str:
     return word
 
 
+def _number(text: str) -> float | str:
+    """A number that no float holds (1e999) would become an infinity: it keeps its spelling, too."""
+    value = float(text)
+    return value if math.isfinite(value) else text
+
+
 #: One for all: `json.loads` makes a new decoder whenever it is given an option.
-_DECODER = json.JSONDecoder(parse_constant=_constant)
+_DECODER = json.JSONDecoder(parse_constant=_constant, parse_float=_number)
 
 
 def parse_object(data: bytes, part: str) -> dict[str, Json]:
