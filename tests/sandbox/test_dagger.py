@@ -445,6 +445,9 @@ async def test_an_environment_may_be_an_image_of_a_layout(
     kernel = LanguageKernel("quiet", "python", quiet_kernel().argv, ())
     cells = await asyncio.wait_for(start_cells("dagger", kernel=kernel, image=image), LONG)
     await cells.call("ping")
+    without = LanguageKernel("quiet", "python", ("/no/python",), ())
+    with pytest.raises(SandboxError, match=r"ended as soon as it was started.*Python 3\.11"):
+        await start_cells("dagger", kernel=without, image=image)
 
 
 @pytest.mark.parametrize(
@@ -471,14 +474,6 @@ async def test_a_registry_that_cannot_be_reached_says_so(
         SandboxError, match=r"localhost:1 \(REPRISE_REGISTRY\).*Nothing was started"
     ):
         await start_cells("dagger", kernel=quiet_kernel())
-
-
-async def test_an_image_without_a_python_says_so(
-    dagger: DaggerHere, start_cells: StartCells
-) -> None:
-    kernel = LanguageKernel("sh", "python", ("/no/python",), (Path("/usr/share/zoneinfo"),))
-    with pytest.raises(SandboxError, match="ended as soon as it was started"):
-        await start_cells("dagger", kernel=kernel, image=None, ready=False)
 
 
 # The engine goes away

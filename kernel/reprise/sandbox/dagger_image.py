@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Any
 
 import dagger
@@ -235,8 +236,9 @@ def prefix_key(kernel: LanguageKernel) -> str:
         parts.append([found.base, dict(found.interpreter), packages])
     for path in host_image.system_files():
         with contextlib.suppress(OSError):
-            stat = path.stat()
-            parts.append([str(path), stat.st_size, stat.st_mtime_ns])
+            found_file = path.stat()
+            if not S_ISDIR(found_file.st_mode):
+                parts.append([str(path), found_file.st_size, found_file.st_mtime_ns])
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

@@ -238,7 +238,9 @@ def system_files() -> Iterator[Path]:
     for name in PROGRAMS:
         if found := shutil.which(name, path=_WHERE):
             yield Path(found)
-    yield from (Path(name) for name in _DATA)
+    for path in map(Path, _DATA):
+        # What is in a folder, not the folder, whose time says little: programs touch it.
+        yield from sorted(path.iterdir()) if path.is_dir() else [path]
     yield from (Path(__file__).parent / "etc" / name for name in _OWN_ETC)
 
 
