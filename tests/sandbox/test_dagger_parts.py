@@ -119,10 +119,27 @@ async def test_why_there_is_no_session_is_passed_on(
     file.write_text(CLIENT.format(said="the engine would not have us"))
     file.chmod(0o755)
     monkeypatch.setenv(dagger_cli.CLI_BIN, str(file))
-    monkeypatch.setenv(dagger_cli.RUNNER_HOST, "unix:///no/engine.sock")
-    said = await asyncio.wait_for(refused(), PATIENCE)
-    assert "no Dagger engine to be reached at unix:///no/engine.sock" in said
+    with socket.socket(socket.AF_UNIX) as engine:
+        # Somebody listens there; what becomes of it is the client's to say.
+        engine.bind(str(tmp_path / "engine.sock"))
+        engine.listen()
+        host = f"unix://{tmp_path}/engine.sock"
+        monkeypatch.setenv(dagger_cli.RUNNER_HOST, host)
+        said = await asyncio.wait_for(refused(), PATIENCE)
+    assert f"no Dagger engine to be reached at {host}" in said
     assert "the engine would not have us" in said
+
+
+@pytest.mark.parametrize("host", ["unix:///no/engine.sock", "tcp://localhost:1", "tcp://nothing"])
+async def test_where_nobody_listens_is_said_at_once(
+    monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    # No program is asked: Dagger's own would try again for minutes.
+    monkeypatch.setenv(dagger_cli.CLI_BIN, "/bin/true")
+    monkeypatch.setenv(dagger_cli.RUNNER_HOST, host)
+    said = await asyncio.wait_for(refused(), PATIENCE)
+    assert f"no Dagger engine to be reached at {host}" in said
+    assert dagger_cli.RUNNER_HOST in said
 
 
 def test_dagger_is_kept_from_calling_out_and_from_sessions_of_others() -> None:

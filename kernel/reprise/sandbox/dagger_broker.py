@@ -108,6 +108,8 @@ class Broker:
             pass
         except RepriseError as error:
             line.say(failed=str(error))
+        except _dagger_error() as error:
+            line.say(failed=f"The Dagger engine failed: {error}. Nothing was started; try again.")
         except (ValueError, KeyError, TypeError) as error:
             line.say(failed=f"The Dagger broker was asked for what it does not know: {error}.")
         finally:
@@ -171,7 +173,7 @@ class Broker:
         """A session that lives and is not worn. Raises SandboxError."""
         async with self._opening:
             for opened in self._sessions:
-                if opened.fit:
+                if opened.fit and await opened.session.answers():
                     return opened
             dagger_cli.sdk_version()
             dagger_cli.find_cli()
@@ -199,6 +201,13 @@ class Broker:
             await asyncio.wait(self._connections)
         for opened in self._sessions:
             await opened.session.close()
+
+
+def _dagger_error() -> type[Exception]:
+    """The base of the library's errors, once the library was loaded; before, nothing raises it."""
+    loaded = sys.modules.get("dagger")
+    found: type[Exception] = _Gone if loaded is None else loaded.DaggerError
+    return found
 
 
 class _Gone(Exception):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 from collections.abc import Mapping
 from importlib import metadata, util
 
@@ -17,6 +18,9 @@ RUNNER_HOST = "_EXPERIMENTAL_DAGGER_RUNNER_HOST"
 #: What the tests ran with; others of these minor versions are expected to work.
 TESTED = ("0.20",)
 SUPPORTED = ("0.20", "0.21")
+
+#: Seconds in which a listening engine takes a connection.
+_CONNECTING = 10.0
 
 #: Neither is anybody told that we use it, nor is anything looked up outside, unless a user says so.
 _QUIET = {"DO_NOT_TRACK": "1", "DAGGER_NO_UPDATE_CHECK": "1"}
@@ -91,6 +95,36 @@ def check_engine(engine: str, sdk: str) -> None:
         f"The Dagger engine has version {engine} and the library dagger-io {sdk}: both must be of "
         f"one minor version, and of one that Reprise knows ({', '.join(SUPPORTED)}). Nothing was "
         f"started. {mend}"
+    )
+
+
+def check_reachable(environ: Mapping[str, str] = os.environ) -> None:
+    """Raises SandboxError when nobody listens where the engine should be. Blocks, for seconds.
+
+    Dagger's client would try again for minutes, with somebody waiting. Of places that are not
+    a socket (image://, kube-pod:// …) it knows more than we do.
+    """
+    named = environ.get(RUNNER_HOST, "")
+    kind, _, place = named.partition("://")
+    try:
+        if kind == "unix":
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+                sock.settimeout(_CONNECTING)
+                sock.connect(place)
+        elif kind in ("tcp", "tls"):
+            host, _, port = place.partition("/")[0].rpartition(":")
+            socket.create_connection((host.strip("[]"), int(port)), _CONNECTING).close()
+    except (OSError, ValueError) as error:
+        raise no_engine(str(error), environ) from error
+
+
+def no_engine(why: str, environ: Mapping[str, str] = os.environ) -> SandboxError:
+    """The error of an engine that cannot be reached."""
+    where = environ.get(RUNNER_HOST)
+    place = f"at {where}" if where else "that Dagger starts by itself in a container"
+    return SandboxError(
+        f"There is no Dagger engine to be reached {place}: {why}. Nothing was started. Start one, "
+        f"or name another with {RUNNER_HOST}; `dagger core version` tries it alone."
     )
 
 

@@ -18,6 +18,8 @@ from reprise.sandbox.contract import Said
 
 #: Seconds that opening a session may take: Dagger may have to start an engine, or pull one.
 _OPENING = 300.0
+#: Seconds in which an engine answers the least of questions.
+_ANSWERING = 30.0
 #: Seconds without an answer after which a person is told that this takes long.
 _LONG = 2.0
 #: Seconds that the client has to leave by itself once its input has ended; it writes logs then.
@@ -63,6 +65,7 @@ class Session:
         """Raises SandboxError: no program, no engine, versions that do not match."""
         program, sdk = dagger_cli.find_cli(), dagger_cli.sdk_version()
         environment = dagger_cli.client_environment()
+        await asyncio.to_thread(dagger_cli.check_reachable)
         process = await _start(program, environment, sdk)
         kept: deque[str] = deque(maxlen=_KEPT_LINES)
         draining = asyncio.create_task(_drain(process, kept))
@@ -112,13 +115,7 @@ class Session:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LEAVING):
                 await self._draining
-        where = os.environ.get(dagger_cli.RUNNER_HOST)
-        place = f"at {where}" if where else "that Dagger starts by itself in a container"
-        return SandboxError(
-            f"There is no Dagger engine to be reached {place}: {self.explanation()}. Nothing was "
-            f"started. Start one, or name another with {dagger_cli.RUNNER_HOST}; `dagger version` "
-            "and `dagger core version` try it alone."
-        )
+        return dagger_cli.no_engine(self.explanation())
 
     def explanation(self) -> str:
         """The last thing that Dagger's client complained of."""
@@ -128,6 +125,15 @@ class Session:
     @property
     def alive(self) -> bool:
         return not self.broken and self._process.returncode is None
+
+    async def answers(self) -> bool:
+        """Whether the engine is still behind it: the client outlives an engine that went."""
+        try:
+            async with asyncio.timeout(_ANSWERING):
+                await self.client.version()
+        except (dagger.DaggerError, TimeoutError):
+            self.broken = True
+        return self.alive
 
     async def library(self) -> dagger.Directory:
         """The guest's code, loaded once for all sandboxes of the session."""
