@@ -56,6 +56,10 @@ _GENTLE_ROUNDS = 4
 #: Looks for processes that were not stopped yet, before what was found is killed.
 _STOP_ROUNDS = 20
 
+#: How often a command's OOM score is tried to be set, and the seconds in between.
+_SCORE_TRIES = 50
+_SCORE_PAUSE_S = 0.0002
+
 #: Ignored by the guest or by Python, hence by a program that does not ask for them.
 _IGNORED = (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGCHLD)
 
@@ -166,13 +170,30 @@ def _run(control: socket.socket, woken: int, order: int, streams: list[int], how
         for descriptor in streams:
             os.close(descriptor)
         os.chdir("/")
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "wb", 0) as score:
-        score.write(OOM_SCORE)
+    _end_first_when_memory_is_short(pid)
     control.send(STARTED.pack(b"S", pid))
     status = _watch(pid, control, woken)
     ended = time.monotonic_ns()
     _end_tree(pid)
     return ENDED.pack(how, status, (ended - begun) // 1000)
+
+
+def _end_first_when_memory_is_short(pid: int) -> None:
+    """Set the command's OOM score, which what it starts inherits.
+
+    posix_spawn returns in the middle of the exec, when the program has left our memory; the kernel
+    lets others at it a moment later (fs/exec.c: exec_mmap, then the new memory becomes dumpable).
+    """
+    for _ in range(_SCORE_TRIES):
+        try:
+            with open(f"/proc/{pid}/oom_score_adj", "wb", 0) as score:
+                score.write(OOM_SCORE)
+        except PermissionError:
+            time.sleep(_SCORE_PAUSE_S)
+        except OSError:
+            return  # it has ended, or this kernel has no such file
+        else:
+            return
 
 
 def _spawn(program: Program, streams: Sequence[int]) -> int:
