@@ -89,7 +89,8 @@ class DaggerContainer:
 
     async def _finish(self) -> DeathCause:
         word = await self._line.hear()
-        self._kept = bool(word and word.get("kept")) and self._spec.reuse == "never"
+        kept = bool(word and word.get("kept")) and not self._killed
+        self._kept = kept and self._spec.reuse == "never"
         if not self._kept:
             self._line.close()
         self._mounting.close()
