@@ -55,6 +55,9 @@ _ROW_BYTES = 4 << 20
 #: First and longest pause between attempts to reach Postgres again, in seconds.
 _BACK_OFF = (0.05, 5.0)
 
+#: Seconds that a server has to take a lock back, when a session is closed.
+_GIVE_BACK_S = 1.0
+
 _APPEND_STEP = (
     "INSERT INTO reprise.steps"
     " (session, seq, event, owner, epoch, kind, environment, tree, at, body, digest, key)"
@@ -312,7 +315,7 @@ class Writer(Reader):
         async with self._write_lock:
             if self._connection is not None:
                 connection, self._connection = self._connection, None
-                await connection.close()
+                await _give_back(connection)
 
     # -- acquiring ------------------------------------------------------------------------------
 
@@ -586,3 +589,12 @@ def _rows(entries: Sequence[OutputEntry], form: Callable[[Json], bytes]) -> list
     if parts:
         rows.append(b"[" + b",".join(parts) + b"]")
     return rows
+
+
+async def _give_back(connection: Connection) -> None:
+    """Close a connection, its lock first: Postgres gives back what a closed connection held only
+    when its process there has ended, a moment after whoever closed it goes on."""
+    with contextlib.suppress(psycopg.Error, TimeoutError):  # then it goes with the connection
+        async with asyncio.timeout(_GIVE_BACK_S):
+            await connection.execute("SELECT pg_advisory_unlock_all()")
+    await connection.close()
