@@ -36,7 +36,7 @@ from reprise.guest.prctl import (
     set_no_new_privileges,
     set_parent_death_signal,
 )
-from reprise.guest.seccomp import deny_network
+from reprise.guest.seccomp import deny_calls, deny_network, taken
 from reprise.guest.showing import FOLDER, Wanted, mode_for_all, remove, show
 
 #: The one user and group in a sandbox that is not root.
@@ -78,6 +78,7 @@ def run(path: str, serve: Callable[[socket.socket], None]) -> None:
     tokens = dial.take(dial.GUEST), dial.take(dial.ROOTED)
     stream, asked = (dial.dial(path, token) for token in tokens)
     shut = shim.asked() and not shim.report(asked)
+    denied = taken()
     set_child_subreaper()
     _prepare()
     woken, wake = socket.socketpair()
@@ -89,7 +90,7 @@ def run(path: str, serve: Callable[[socket.socket], None]) -> None:
     signal.signal(signal.SIGTERM, lambda number, _: ends.append(number))
     guest = os.fork()
     if guest == 0:
-        _become_guest(stream, (asked, woken, wake), serve, shut)
+        _become_guest(stream, (asked, woken, wake), serve, shut, denied)
     stream.close()
     mounting = _Mounting(asked, woken, lambda: bool(ends) or _reap(guest))
     try:
@@ -105,10 +106,12 @@ def _become_guest(
     others: tuple[socket.socket, ...],
     serve: Callable[[socket.socket], None],
     shut: bool,
+    denied: bytes,
 ) -> None:
     """In the fresh child: let go of everything that is its parent's, root first of all.
 
-    shut: also of the network, which nobody outside has taken away.
+    shut: also of the network, which nobody outside has taken away.  denied: a filter for system
+    calls that no sandbox needs; empty for none.
     """
     try:
         signal.set_wakeup_fd(-1)
@@ -118,6 +121,8 @@ def _become_guest(
             other.close()
         parent = os.getppid()
         drop_to(USER)
+        if denied:
+            deny_calls(denied)
         if shut:
             deny_network()
         set_parent_death_signal(signal.SIGKILL)

@@ -1,14 +1,17 @@
-"""Denies a process, and all that it starts, every socket but unix ones (seccomp(2)).
+"""Filters of system calls for a process and all that it starts (seccomp(2)).
 
-For containers whose network cannot be taken away from outside. It looks at system calls, not at
-addresses: the sandbox's own loopback goes with the rest. Unix sockets stay, the language kernel's
-among them, and the kernel may be asked which interfaces there are (NETLINK_ROUTE): ZeroMQ ends the
-whole process when getifaddrs(3) fails. Other ways to a socket are closed too: io_uring, and the
-calls of 32-bit programs.
+`deny_calls` loads the one that the host has made (`sandbox/seccomp.py`), where no runtime did.
+
+`deny_network` denies every socket but unix ones: for containers whose network cannot be taken away
+from outside. It looks at system calls, not at addresses: the sandbox's own loopback goes with the
+rest. Unix sockets stay, the language kernel's among them, and the kernel may be asked which
+interfaces there are (NETLINK_ROUTE): ZeroMQ ends the whole process when getifaddrs(3) fails. Other
+ways to a socket are closed too: io_uring, and the calls of 32-bit programs.
 """
 
 from __future__ import annotations
 
+import base64
 import ctypes
 import errno
 import os
@@ -30,6 +33,10 @@ _MACHINES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
 _IO_URING_SETUP = 425
 #: From here on numbers are x32's on x86-64, other spellings of the same calls.
 _X32 = 0x40000000
+
+
+#: With the name of a machine behind it: the variable with the host's filter for it, in base64.
+FILTER = "REPRISE_FILTER_"
 
 
 class _Instruction(ctypes.Structure):
@@ -74,7 +81,26 @@ def deny_network() -> None:
         (_RETURN, 0, 0, _ALLOW),
         (_RETURN, 0, 0, denied),
     ]
-    instructions = (_Instruction * len(program))(*(_Instruction(*each) for each in program))
+    _load([_Instruction(*each) for each in program])
+
+
+def taken() -> bytes:
+    """The host's filter for this machine, empty when it has none; out of the environment then."""
+    filters = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(FILTER)}
+    return base64.b64decode(filters.get(f"{FILTER}{os.uname().machine}", ""))
+
+
+def deny_calls(program: bytes) -> None:
+    """Load an array of struct sock_filter, for good. The process may gain no privileges any more.
+
+    Raises OSError where the kernel has no seccomp.
+    """
+    size = ctypes.sizeof(_Instruction)
+    _load([_Instruction.from_buffer_copy(program, at) for at in range(0, len(program), size)])
+
+
+def _load(program: list[_Instruction]) -> None:
+    instructions = (_Instruction * len(program))(*program)
     loaded = _Program(len(program), instructions)
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(loaded), 0, 0) != 0:

@@ -7,6 +7,8 @@ container can tell: the guest's parent does (`guest.shim`).
 from __future__ import annotations
 
 import asyncio
+import base64
+import functools
 import json
 import os
 import socket
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from reprise.errors import SandboxError
+from reprise.sandbox import seccomp
 from reprise.sandbox.contract import SandboxSpec
 from reprise.sandbox.documents import read_json, write_json
 from reprise.sandbox.prefixes import own_prefixes
@@ -48,6 +51,10 @@ class Report:
     network: str | None = None
 
 
+#: As in `guest.seccomp`.
+_FILTER = "REPRISE_FILTER_"
+
+
 def variables(spec: SandboxSpec, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """What asks the shim for this sandbox's limits, and for no network."""
     limits = spec.limits
@@ -61,7 +68,21 @@ def variables(spec: SandboxSpec, environ: Mapping[str, str] = os.environ) -> dic
         found["REPRISE_SHIM_PIDS"] = str(min(max(pids, _LEAST_PIDS), _MOST_PIDS))
     if runtime := environ.get(RUNTIME):
         found["REPRISE_SHIM_RUNTIME"] = runtime
+    if runtime != "runsc":  # gVisor answers the calls itself
+        found |= _filters()
     return found
+
+
+@functools.cache
+def _filters() -> dict[str, str]:
+    """What `guest.rooted` loads: Docker's profile, which the engine applies, denies less.
+
+    For every machine that is known: the engine's may be another than this one.
+    """
+    return {
+        f"{_FILTER}{machine}": base64.b64encode(seccomp.program(machine)).decode("ascii")
+        for machine in seccomp.MACHINES
+    }
 
 
 async def hear_report(sock: socket.socket) -> Report:

@@ -205,6 +205,10 @@ _NR, _ARCH, _ARGUMENTS = 0, 4, 16
 _Instruction = tuple[int, int, int, int]
 
 
+#: The machines that there is a filter for.
+MACHINES = tuple(_MACHINES)
+
+
 def is_known(machine: str | None = None) -> bool:
     """Whether there is a filter for a machine (this one without a name)."""
     return (machine or platform.machine()) in _MACHINES
