@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from reprise.sandbox.runtime_shim import (
     APPLIED,
     CAPABILITIES,
+    MASKED,
     Policy,
     Refused,
     found_runtime,
@@ -121,6 +122,7 @@ def test_what_was_asked_for_is_set_and_nothing_else_is_changed(
     for name, held in config["process"]["capabilities"].items():
         assert set(held) == (allowed if name in ("bounding", "effective", "permitted") else set())
     assert config["process"]["noNewPrivileges"] is True
+    assert set(config["linux"]["maskedPaths"]) >= set(MASKED)
     # All the rest is the engine's.
     for each in (config, before):
         for name in ("env", "capabilities", "noNewPrivileges"):
@@ -130,6 +132,7 @@ def test_what_was_asked_for_is_set_and_nothing_else_is_changed(
         ]
         for name in ("memory", "pids", "cpu"):
             each["linux"]["resources"].pop(name, None)
+        each["linux"].pop("maskedPaths", None)
         each.pop("ociVersion")
     assert config == before
 

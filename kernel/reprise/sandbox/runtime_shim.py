@@ -380,6 +380,26 @@ def _part(config: Any, name: str) -> dict[str, Any]:
     return part
 
 
+#: What of /proc and /sys tells of the machine, beside what engines mask. /sys/devices/system/cpu
+#: stays, by which numeric libraries count cores, and /sys/fs/cgroup, where the parent sees that a
+#: process was ended for memory.
+MASKED = (
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/pressure",
+    "/proc/timer_list",
+    "/sys/block",
+    "/sys/bus",
+    "/sys/class",
+    "/sys/dev",
+    "/sys/firmware",
+    "/sys/hypervisor",
+    "/sys/kernel",
+    "/sys/module",
+    "/sys/power",
+)
+
+
 def _harden(process: dict[str, Any], linux: dict[str, Any]) -> None:
     capabilities = _part(process, "capabilities")
     namespaces = linux.get("namespaces")
@@ -402,6 +422,10 @@ def _harden(process: dict[str, Any], linux: dict[str, Any]) -> None:
     capabilities["inheritable"] = []
     capabilities["ambient"] = []
     process["noNewPrivileges"] = True
+    masked = linux.get("maskedPaths") or []
+    if not isinstance(masked, list):
+        raise Refused("linux.maskedPaths is no list")
+    linux["maskedPaths"] = [*masked, *(path for path in MASKED if path not in masked)]
 
 
 def _limit(resources: dict[str, Any], got: dict[str, Any], *, swap: bool) -> None:
