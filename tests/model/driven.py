@@ -50,7 +50,11 @@ class Driven:
 
     def __init__(self, kernels: Kernels, backend: str) -> None:
         self.kernels = kernels
-        self.kernel: Kernel = kernels(backend)
+        # What a mount makes of outputs in a page is no part of the model.
+        folder = kernels.database.home / "environments"
+        folder.mkdir(exist_ok=True)
+        (folder / "live.json").write_text('{"output": "live"}')
+        self.kernel: Kernel = kernels(backend, REPRISE_ENVIRONMENT="live")
         self.client: Client = self.kernel.client()
         self.here = History(self.kernel.session)
         self.sessions = {self.here.id: self.here}
@@ -268,7 +272,7 @@ class Driven:
         self._ended(sent, ran)
 
     def _next_process(self) -> None:
-        self.kernel = self.kernels.again(self.kernel)
+        self.kernel = self.kernels.again(self.kernel, REPRISE_ENVIRONMENT="live")
         self.client = self.kernel.client()
         self._unasked = 0
         self.rebuild()

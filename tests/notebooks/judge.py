@@ -17,6 +17,7 @@ from reprise.replay.compare import compare
 from reprise.replay.difference import Comparison
 from reprise.replay.identity import IdMap
 from reprise.replay.verify import Report, verify
+from reprise.sandbox.named import load
 from reprise.settings import BACKEND
 from tests.fixtures.kernel import Database
 from tests.notebooks.course import Cell, Run
@@ -61,7 +62,7 @@ async def _verified(database: Database, session: uuid.UUID) -> tuple[Report, Che
     log = await Log.connect(database.dsn, home=database.home)
     try:
         reader = await log.reader(session)
-        with fresh_sandbox(await reader.info()) as (backend, spec):
+        with fresh_sandbox(await reader.info(), load()) as (backend, spec):
             report = await verify(reader, backend, spec)
         return report, await log.check(session)
     finally:

@@ -11,6 +11,7 @@ from reprise.errors import UsageError
 from reprise.log.postgres import Log
 from reprise.replay.report import Report, StateReport
 from reprise.replay.verify import Scope, verify
+from reprise.sandbox.named import load
 from tests.fixtures.kernel import Database, Kernels
 
 
@@ -28,7 +29,7 @@ def verified(
         log = await Log.connect(database.dsn, home=database.home)
         try:
             reader = await log.reader(session)
-            with fresh_sandbox(await reader.info()) as (chosen, spec):
+            with fresh_sandbox(await reader.info(), load()) as (chosen, spec):
                 return await verify(reader, chosen, spec, **options)
         finally:
             await log.close()
