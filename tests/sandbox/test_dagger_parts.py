@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import socket
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from reprise.errors import SandboxError
-from reprise.sandbox import dagger_cli, dagger_client, dagger_shim
+from reprise.sandbox import dagger_cli, dagger_client, dagger_shim, seccomp
 from reprise.sandbox.backends import backend
 from reprise.sandbox.contract import GuestNetwork, Limits, SandboxSpec
 from reprise.sandbox.dagger_order import Order, decode
@@ -264,7 +265,7 @@ def test_an_order_survives_its_line() -> None:
 def test_the_shim_is_asked_for_the_limits_and_for_no_network() -> None:
     limits = Limits(memory=1 << 30, cpus=1.5, processes=100)
     found = dagger_shim.variables(SandboxSpec(kernel=quiet_kernel(), limits=limits), {})
-    assert found == {
+    assert without_filters(found) == {
         "REPRISE_SHIM": "1",
         "REPRISE_SHIM_NETWORK": "none",
         "REPRISE_SHIM_MEMORY": str(1 << 30),
@@ -275,11 +276,25 @@ def test_the_shim_is_asked_for_the_limits_and_for_no_network() -> None:
         SandboxSpec(kernel=quiet_kernel(), limits=Limits(processes=0)),
         {"REPRISE_DAGGER_RUNTIME": "x"},
     )
-    assert nothing == {
+    assert without_filters(nothing) == {
         "REPRISE_SHIM": "1",
         "REPRISE_SHIM_NETWORK": "none",
         "REPRISE_SHIM_RUNTIME": "x",
     }
+    gvisor = dagger_shim.variables(
+        SandboxSpec(kernel=quiet_kernel()), {"REPRISE_DAGGER_RUNTIME": "runsc"}
+    )
+    assert without_filters(gvisor) == gvisor
+
+
+def without_filters(variables: dict[str, str]) -> dict[str, str]:
+    """The rest; those of system calls are the list that every isolating backend has."""
+    filters = {k: v for k, v in variables.items() if k.startswith("REPRISE_FILTER_")}
+    assert not filters or {
+        name.removeprefix("REPRISE_FILTER_"): base64.b64decode(each)
+        for name, each in filters.items()
+    } == {machine: seccomp.program(machine) for machine in seccomp.MACHINES}
+    return {k: v for k, v in variables.items() if k not in filters}
 
 
 async def heard(data: bytes) -> Report:

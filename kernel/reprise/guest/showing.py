@@ -57,7 +57,7 @@ def show(
     # Its mode lets nobody in who has no privilege: the sandbox sees a name, and nothing beneath.
     os.mkdir(wanted.incoming, 0, dir_fd=place)
     try:
-        top = os.open(wanted.incoming, FOLDER, dir_fd=place)
+        top = _opened(place, wanted.incoming)
         try:
             _write(top, wanted, read, mode_of)
             told()
@@ -205,6 +205,18 @@ def _exchanged(old: int, name: str, new: int, to: str) -> bool:
     if number in (errno.EINVAL, errno.ENOSYS):
         return False
     raise OSError(number, f"rename to {to!a}: {os.strerror(number)}")
+
+
+def _opened(place: int, incoming: str) -> int:
+    """The folder that the tree is written to, closed to all who have no privilege over it.
+
+    Whoever writes without one (gVisor's folders, an ordinary user's) needs it open to itself.
+    """
+    try:
+        return os.open(incoming, FOLDER, dir_fd=place)
+    except PermissionError:
+        os.chmod(incoming, 0o700, dir_fd=place)
+        return os.open(incoming, FOLDER, dir_fd=place)
 
 
 def _aside(incoming: str) -> str:

@@ -51,6 +51,9 @@ _PR_SET_NO_NEW_PRIVS = 38
 
 _CHUNK = 1 << 20
 
+#: Milliseconds that a process which is being ended may take for it.
+_EXIT_MS = 2000
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -85,6 +88,11 @@ def _namespaces(pid: int, alive: int, root: list[int] | None) -> tuple[int, int]
             top = os.stat(f"/proc/{pid}/root")
         except (FileNotFoundError, ProcessLookupError):
             raise _Ended(os.EX_UNAVAILABLE) from None
+        except PermissionError:
+            # A process on its way out has no memory any more, and is closed to ordinary users.
+            if ended.poll(_EXIT_MS):
+                raise _Ended(os.EX_UNAVAILABLE) from None
+            raise
         # While it lives, nobody else has its pid.
         if ended.poll(0):
             raise _Ended(os.EX_UNAVAILABLE)
