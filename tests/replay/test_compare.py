@@ -183,6 +183,15 @@ UUIDS = "b3d506a6-c49a-4e60-a89b-cbb50fb263ac", "0315cadc-315b-4d23-bbd4-221c5e8
             "1.23 µs ± 4 ns per loop (mean ± std. dev. of 7 runs, 1,000,000 loops each)",
             "987 ns ± 12.5 ns per loop (mean ± std. dev. of 7 runs, 100,000 loops each)",
         ),
+        (
+            "timing",
+            (
+                "The slowest run took 4.36 times longer than the fastest. This could mean that an "
+                "intermediate result is being cached.\n2.95 μs ± 1.85 μs per loop (mean ± std. dev. of "
+                "2 runs, 10 loops each)\n"
+            ),
+            "1.28 μs ± 180 ns per loop (mean ± std. dev. of 2 runs, 10 loops each)\n",
+        ),
         ("timing", "Elapsed: 0.51312", "Elapsed: 0.49"),
         ("timing", "10/10 - 1s 12ms/step - loss: 0.25", "10/10 - 2s 9ms/step - loss: 0.25"),
         ("timing", "===== 3 passed in 0.12s =====", "===== 3 passed in 0.2s ====="),

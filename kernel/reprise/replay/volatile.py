@@ -62,6 +62,15 @@ _RULES: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
     ("timing", re.compile(r"\[\d{1,4}:\d\d(?::\d\d)?(?:<|, )[^\]\n]{0,80}\]"), "[<timing>]"),
     ("timing", re.compile(rf"{_NUMBER}\s?(?:it/s|s/it|[kKMG]?i?B/s)"), "<rate>"),
     ("timing", re.compile(r"\b[\d,]{1,20} loops? each"), "<n> loops each"),
+    # What %timeit warns of when the machine was busy meanwhile (IPython, magics/execution.py).
+    (
+        "timing",
+        re.compile(
+            r"The slowest run took [\d.]{1,20} times longer than the fastest\. "
+            r"This could mean that an intermediate result is being cached\.\n?"
+        ),
+        "",
+    ),
     ("date", re.compile(r"\b1[6-9]\d{8}\.\d{1,9}\b"), "<now>"),
     (
         "date",
