@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -90,9 +91,12 @@ async def test_a_kernel_killed_before_it_answered_runs_nothing_twice(
 
 
 def pid_of(kernel: AsyncKernel) -> int:
+    """Of the kernel's process, which writes it down once it has its session."""
     assert kernel.connection_file is not None
-    found = read_sidecar(kernel.connection_file)
-    assert found is not None
+    deadline = time.monotonic() + 60
+    while (found := read_sidecar(kernel.connection_file)) is None:
+        assert time.monotonic() < deadline, "the kernel has no session"
+        time.sleep(0.01)
     return int(found["pid"])
 
 
