@@ -34,7 +34,6 @@ _IO_URING_SETUP = 425
 #: From here on numbers are x32's on x86-64, other spellings of the same calls.
 _X32 = 0x40000000
 
-
 #: With the name of a machine behind it: the variable with the host's filter for it, in base64.
 FILTER = "REPRISE_FILTER_"
 

@@ -363,7 +363,7 @@ class LiveSession:
         await greet(renewed, self._start.backend, self._start.spec)
         self._stand_in(renewed)
         await self.link.guest.ready()
-        self.live = True
+        self._caught_up()
 
     async def _fresh_ahead(self) -> None:
         """What the next step would wait for, done while nobody waits (never raises)."""
@@ -424,12 +424,17 @@ class LiveSession:
                 raise
             finally:
                 self._router.progress(None)
-            self.live, self._used = True, True
-            if self._network is not None:
-                self._network.caught_up()
+            self._used = True
+            self._caught_up()
             self._next_prompt = next_prompt(steps)
             await self._way.done(chosen, opened.next_seq - 1, time.monotonic() - started)
             return
+
+    def _caught_up(self) -> None:
+        """The sandbox stands at the head of the log."""
+        self.live = True
+        if self._network is not None:
+            self._network.caught_up()
 
     async def say(
         self, seq: int | None, code: str, text: str, detail: Mapping[str, Json] | None = None

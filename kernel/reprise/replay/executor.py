@@ -126,15 +126,13 @@ class Player:
         self._limits = limits
         self._isolated = isolated
         self._used = False
-        #: whether steps of an environment, by its digest, each had an interpreter of their own
-        self._fresh: dict[str, bool] = {}
+        #: what steps ran in, by its digest
+        self._environments: dict[str, Mapping[str, Json]] = {}
         self._ask_password = ask_password
         self._patience = patience
         self._beside: list[_Playing] = []
         #: steps beside which another one ran that is not played again
         self._left_alone: set[int] = set()
-        #: by its environment, whether a step's network is recorded
-        self._recorded: dict[str, bool] = {}
 
     async def play(self, plan: Plan, stop: int) -> AsyncIterator[Played]:
         """Play the steps of `plan` (all before seq `stop`), yielding each as it ends.
@@ -235,12 +233,15 @@ class Player:
         """Whether the step was given an interpreter that none had used (`reuse: never`)."""
         if record.step.kind not in USING or _is_beside(record):
             return False
-        digest = record.step.new.environment
-        if digest not in self._fresh:
-            spec = await self._reader.environment(digest)
-            self._fresh[digest] = spec.get("reuse") == "never"
         self._used, used = True, self._used
-        return self._fresh[digest] and used
+        return used and (await self._environment(record)).get("reuse") == "never"
+
+    async def _environment(self, record: StepRecord) -> Mapping[str, Json]:
+        """The recorded spec of the environment that the step ran in."""
+        digest = record.step.new.environment
+        if digest not in self._environments:
+            self._environments[digest] = await self._reader.environment(digest)
+        return self._environments[digest]
 
     async def _renew(self, record: StepRecord) -> None:
         """An unused interpreter for this step, its prompt number as it was."""
@@ -372,12 +373,7 @@ class Player:
         """What is asked of the network from now on, this step asked before."""
         if self._link.egress is None:
             return
-        digest = record.step.new.environment
-        if digest not in self._recorded:
-            self._recorded[digest] = is_recorded(
-                (await self._reader.environment(digest)).get("egress")
-            )
-        recorded = self._recorded[digest]
+        recorded = is_recorded((await self._environment(record)).get("egress"))
         self._link.egress.begin(record.step.seq, replay=True, recorded=recorded)
 
     def _ends(self, record: StepRecord) -> None:

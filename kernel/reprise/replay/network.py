@@ -176,6 +176,6 @@ class LiveNetwork:
             await self._egress.close()
         if self._record is not None:
             await self._record.settled()
+        await self._flush()  # first: it waits for a store that is under way
         if self._later is not None:
             self._later.cancel()
-        await self._flush()

@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import reprise
@@ -134,14 +134,7 @@ def cause_of(code: int, killed: bool, said: str) -> DeathCause:
 def marked(mark: str) -> list[int]:
     """Living processes that carry a sandbox's mark in their environment, its guest's heirs."""
     wanted = f"{_MARK}={mark}".encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        with contextlib.suppress(OSError):
-            if wanted in (entry / "environ").read_bytes().split(b"\0"):
-                found.append(int(entry.name))
-    return found
+    return _where(lambda entry: wanted in (entry / "environ").read_bytes().split(b"\0"))
 
 
 def dying() -> list[int]:
@@ -150,16 +143,25 @@ def dying() -> list[int]:
     Such a process has let go of its memory, its environment too, so its mark can't be read any
     more (do_exit in the kernel), and those of a sandbox can't be told from others: all are awaited.
     """
+    user = os.geteuid()
+
+    def exits(entry: Path) -> bool:
+        if user not in (0, entry.stat().st_uid):
+            return False
+        state, *rest = (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+        return state not in "ZX" and bool(int(rest[5]) & _PF_EXITING)
+
+    return _where(exits)
+
+
+def _where(holds: Callable[[Path], bool]) -> list[int]:
+    """The processes of whose folder in /proc something holds; those that are gone are left out."""
     found = []
     for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        with contextlib.suppress(OSError, ValueError):
-            if entry.stat().st_uid != os.geteuid() and os.geteuid() != 0:
-                continue
-            state, *rest = (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-            if state not in "ZX" and int(rest[5]) & _PF_EXITING:
-                found.append(int(entry.name))
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError, ValueError):
+                if holds(entry):
+                    found.append(int(entry.name))
     return found
 
 
