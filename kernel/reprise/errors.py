@@ -98,3 +98,23 @@ class BadBundle(RepriseError):
 
 class TooLarge(UsageError):
     """Something offered is over its bound: a cell, a file, a folder; says the bound."""
+
+
+class BadSkill(UsageError):
+    """A folder that is no skill, or cannot be taken as one; names the file and what to mend."""
+
+
+class SkillNotFound(UsageError):
+    """No skill that this person may see has that name or digest."""
+
+
+class SkillNotTrusted(UntrustedCode):
+    """A skill that nobody with the right has approved was to run; it was not let in."""
+
+
+class SkillRevoked(UntrustedCode):
+    """Somebody with the right took this content of a skill back; it is not mounted any more."""
+
+
+class NotAllowed(UsageError):
+    """Whoever asks has not the right to do this; says who has. Nothing was changed."""

@@ -352,6 +352,14 @@ class Log:
         except psycopg.Error as error:
             raise explained(error, "connecting", dsn) from error
 
+    async def query(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run one statement of another part's tables, as the kernel role, and return its rows.
+
+        It may run twice when a connection is lost, so it only reads or does no harm the second
+        time. Raises DatabaseUnavailable, and RepriseError from the psycopg.Error that was raised.
+        """
+        return await self._ask(statement, values)
+
     async def _ask(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Run one statement on the reading connection; once more when that was stale.
 

@@ -1,0 +1,32 @@
+"""`reprise skills`: the catalog of skills: checked, kept, promoted, moved, run."""
+
+from __future__ import annotations
+
+import argparse
+from types import ModuleType
+
+from reprise.commands.terminal import Terminal
+
+EXAMPLES = """\
+"""
+
+#: Each offers `add(acts, common)`: its acts, with `set_defaults(act=…)` naming what does each of
+#: them: (args, terminal) → exit code.
+_PARTS: tuple[ModuleType, ...] = ()
+
+#: `reprise skills run SESSION NAME -- SCRIPT ARGS`
+WORDS = True
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(act=None)
+    acts = parser.add_subparsers(title="what to do", metavar="ACT", required=True)
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--json", action="store_true", help="the result as JSON")
+    for part in _PARTS:
+        part.add(acts, common)
+
+
+def run(args: argparse.Namespace, terminal: Terminal) -> int:
+    code: int = args.act(args, terminal)
+    return code
