@@ -45,7 +45,7 @@ COMMANDS: dict[str, str] = {
     "gc": "free what no session needs any more",
     "kernelspec": "install the kernel; wrap another language's kernel",
     "env": "packages, data, limits and network of your sandboxes",
-    "skills": "skills: checked, kept in a catalog, promoted, moved to other tools, run in a session",
+    "skills": "skills: checked, kept in a catalog, promoted, moved, run in a session",
     "shim": "say where the file lies that gives a Dagger engine's containers their limits",
 }
 
