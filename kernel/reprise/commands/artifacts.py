@@ -8,9 +8,10 @@ from pathlib import Path
 
 from reprise.client.results import Artifact
 from reprise.commands.get import add_output, as_json, target_of, write_artifact
-from reprise.commands.opened import LEAST_PREFIX, SHOWN_ID, find_session, iso, opened_log, when
+from reprise.commands.opened import LEAST_PREFIX, SHOWN_ID, find_session, opened_log, when
 from reprise.commands.terminal import Terminal
 from reprise.errors import UsageError
+from reprise.log.as_json import iso
 from reprise.log.postgres import Log
 from reprise.quantities import amount
 

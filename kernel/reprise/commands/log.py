@@ -13,12 +13,12 @@ from reprise.commands.opened import (
     add_session,
     find_session,
     first_line,
-    iso,
     opened_log,
     took,
     when,
 )
 from reprise.commands.terminal import Colour, Terminal
+from reprise.log.as_json import notice_json, step_json
 from reprise.log.model import Json, Status
 from reprise.log.postgres import Log
 from reprise.log.reader import Reader
@@ -167,43 +167,8 @@ async def _as_json(reader: Reader, start: int, outputs: bool, terminal: Terminal
     async for record in reader.records(start, outputs=outputs):
         terminal.piece(between + json.dumps(step_json(record, outputs), allow_nan=False))
         between = ",\n    "
-    notices = [
-        {
-            "seq": notice.seq,
-            "at": iso(notice.at),
-            "code": notice.code,
-            "text": notice.text,
-            "detail": dict(notice.detail),
-        }
-        for notice in await reader.notices()
-    ]
+    notices = [notice_json(notice) for notice in await reader.notices()]
     terminal.piece('\n  ],\n  "notices": ' + json.dumps(notices) + "\n}\n")
-
-
-def step_json(record: StepRecord, outputs: bool) -> dict[str, Json]:
-    """A step for programs."""
-    new, outcome = record.step.new, record.outcome
-    body: dict[str, Json] = {
-        "seq": record.step.seq,
-        "kind": new.kind,
-        "actor": new.actor.to_json(),
-        "at": iso(new.at),
-        "payload": dict(new.payload),
-        "blobs": list(new.blobs),
-        "environment": new.environment,
-        "during": None if new.during is None else new.during.seq,
-        "digest": record.step.digest.hex(),
-        "outcome": None if outcome is None else outcome.status,
-        "cause": None if outcome is None or outcome.new.cause is None else dict(outcome.new.cause),
-        "execution_count": None if outcome is None else outcome.new.execution_count,
-        "duration_s": None if outcome is None else outcome.new.duration_us / 1e6,
-        "outputs_sha256": None if outcome is None else outcome.new.outputs,
-        "chain": None if outcome is None else outcome.chain.hex(),
-    }
-    if outputs:
-        body["outputs"] = [entry.to_json() for entry in record.outputs]
-        body["late_outputs"] = [entry.to_json() for entry in record.late]
-    return body
 
 
 def what(record: StepRecord) -> str:

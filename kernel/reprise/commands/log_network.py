@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from reprise.commands.opened import iso, took, when
+from reprise.commands.opened import took, when
 from reprise.commands.terminal import Colour, Terminal
-from reprise.log.model import Json
+from reprise.log.as_json import network_json
 from reprise.log.reader import Reader
 from reprise.log.store import NetworkRow, Verdict
 from reprise.quantities import amount
@@ -102,26 +102,7 @@ async def _as_json(reader: Reader, start: int, terminal: Terminal) -> None:
     between = "\n    "
     async for row in reader.network(start):
         total.add(row)
-        terminal.piece(between + json.dumps(row_json(row), allow_nan=False))
+        terminal.piece(between + json.dumps(network_json(row), allow_nan=False))
         between = ",\n    "
     sums = {"bytes_up": total.up, "bytes_down": total.down, "verdicts": total.times}
     terminal.piece(f'\n  ],\n  "total": {json.dumps(sums)}\n}}\n')
-
-
-def row_json(row: NetworkRow) -> dict[str, Json]:
-    """A row for programs."""
-    return {
-        "seq": row.seq,
-        "at": iso(row.at),
-        "host": row.host,
-        "port": row.port,
-        "address": row.address,
-        "via": row.via,
-        "verdict": row.verdict,
-        "reason": row.reason,
-        "bytes_up": row.bytes_up,
-        "bytes_down": row.bytes_down,
-        "duration_s": row.duration_us / 1e6,
-        "replay": row.replay,
-        "detail": dict(row.detail),
-    }

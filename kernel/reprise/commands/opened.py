@@ -100,11 +100,6 @@ def when(at_us: int) -> str:
     return f"{datetime.fromtimestamp(at_us / 1e6, UTC).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
-def iso(at_us: int) -> str:
-    """A moment in UTC, for programs (ISO 8601, microseconds)."""
-    return datetime.fromtimestamp(at_us / 1e6, UTC).isoformat(timespec="microseconds")
-
-
 def took(duration_us: int) -> str:
     """A duration for people."""
     amount = duration_us / 1e6

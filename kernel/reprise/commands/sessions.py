@@ -7,8 +7,9 @@ import asyncio
 import uuid
 from collections.abc import Iterator, Sequence
 
-from reprise.commands.opened import SHOWN_ID, iso, opened_log, when
+from reprise.commands.opened import SHOWN_ID, opened_log, when
 from reprise.commands.terminal import Terminal
+from reprise.log.as_json import session_json
 from reprise.log.store import SessionInfo
 
 EXAMPLES = """\
@@ -34,7 +35,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     everything = asyncio.run(_sessions(terminal))
     sessions = everything if args.last is None else everything[: max(args.last, 0)]
     if args.json:
-        terminal.json({"sessions": [as_json(info) for info in sessions]})
+        terminal.json({"sessions": [session_json(info) for info in sessions]})
     elif not sessions:
         terminal.line("No sessions yet. `reprise demo` makes one, and so does each notebook.")
     elif args.tree:
@@ -56,23 +57,6 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
 async def _sessions(terminal: Terminal) -> list[SessionInfo]:
     async with opened_log(terminal) as log:
         return await log.sessions()
-
-
-def as_json(info: SessionInfo) -> dict[str, object]:
-    """A session for programs."""
-    return {
-        "id": str(info.id),
-        "owner": info.owner,
-        "created_at": iso(info.created_at),
-        "last_at": iso(info.last_at),
-        "steps": info.steps,
-        "notebook": info.notebook,
-        "kernel": info.kernel,
-        "environment": info.environment,
-        "holder": None if info.holder is None else dict(info.holder),
-        "parent": None if info.parent is None else str(info.parent),
-        "fork_seq": info.fork_seq,
-    }
 
 
 def drawn(

@@ -1,0 +1,87 @@
+"""A session's record as JSON for programs: what the commands print with --json and REST answers.
+
+One shape, whoever asks. Times are ISO 8601 in UTC, durations seconds.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from reprise.log.model import Json
+from reprise.log.store import NetworkRow, Notice, SessionInfo, StepRecord
+
+
+def iso(at_us: int) -> str:
+    """A moment in UTC (ISO 8601, microseconds)."""
+    return datetime.fromtimestamp(at_us / 1e6, UTC).isoformat(timespec="microseconds")
+
+
+def session_json(info: SessionInfo) -> dict[str, Json]:
+    return {
+        "id": str(info.id),
+        "owner": info.owner,
+        "created_at": iso(info.created_at),
+        "last_at": iso(info.last_at),
+        "steps": info.steps,
+        "notebook": info.notebook,
+        "kernel": info.kernel,
+        "environment": info.environment,
+        "holder": None if info.holder is None else dict(info.holder),
+        "parent": None if info.parent is None else str(info.parent),
+        "fork_seq": info.fork_seq,
+    }
+
+
+def step_json(record: StepRecord, outputs: bool) -> dict[str, Json]:
+    """A step, with what it showed if asked."""
+    new, outcome = record.step.new, record.outcome
+    body: dict[str, Json] = {
+        "seq": record.step.seq,
+        "kind": new.kind,
+        "actor": new.actor.to_json(),
+        "at": iso(new.at),
+        "payload": dict(new.payload),
+        "blobs": list(new.blobs),
+        "environment": new.environment,
+        "during": None if new.during is None else new.during.seq,
+        "digest": record.step.digest.hex(),
+        "outcome": None if outcome is None else outcome.status,
+        "cause": None if outcome is None or outcome.new.cause is None else dict(outcome.new.cause),
+        "execution_count": None if outcome is None else outcome.new.execution_count,
+        "duration_s": None if outcome is None else outcome.new.duration_us / 1e6,
+        "outputs_sha256": None if outcome is None else outcome.new.outputs,
+        "chain": None if outcome is None else outcome.chain.hex(),
+    }
+    if outputs:
+        body["outputs"] = [entry.to_json() for entry in record.outputs]
+        body["late_outputs"] = [entry.to_json() for entry in record.late]
+    return body
+
+
+def notice_json(notice: Notice) -> dict[str, Json]:
+    return {
+        "seq": notice.seq,
+        "at": iso(notice.at),
+        "code": notice.code,
+        "text": notice.text,
+        "detail": dict(notice.detail),
+    }
+
+
+def network_json(row: NetworkRow) -> dict[str, Json]:
+    """What a step asked of one host."""
+    return {
+        "seq": row.seq,
+        "at": iso(row.at),
+        "host": row.host,
+        "port": row.port,
+        "address": row.address,
+        "via": row.via,
+        "verdict": row.verdict,
+        "reason": row.reason,
+        "bytes_up": row.bytes_up,
+        "bytes_down": row.bytes_down,
+        "duration_s": row.duration_us / 1e6,
+        "replay": row.replay,
+        "detail": dict(row.detail),
+    }
