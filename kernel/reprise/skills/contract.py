@@ -17,6 +17,7 @@ from typing import Literal
 
 from reprise.errors import UsageError
 from reprise.log.model import Json
+from reprise.log.store import Standing
 from reprise.workspace.manifest import Manifest
 
 #: The file that makes a folder a skill (agentskills.io, "Specification").
@@ -151,13 +152,15 @@ class Origin:
     """Where a version came from, for people and for a later sync.
 
     where: the path, or the repository's URL without credentials.  commit: full id, for "git".
-    subfolder: of the skill within the repository or the archive, "" for its root.
+    subfolder: of the skill within the repository, the archive or the folder, "" for its root.
+    ref: the branch or tag that was asked for and that a sync follows, "" for the default branch.
     """
 
     kind: OriginKind
     where: str = ""
     commit: str | None = None
     subfolder: str = ""
+    ref: str = ""
 
     def to_json(self) -> dict[str, Json]:
         return {
@@ -165,14 +168,12 @@ class Origin:
             "where": self.where,
             "commit": self.commit,
             "subfolder": self.subfolder,
+            "ref": self.ref,
         }
 
 
 #: Of a version in its scope. A scope's newest published version is what others get.
 State = Literal["draft", "reviewed", "published"]
-
-#: Of content (a digest) for whoever asks: "revoked" beats every trust in any scope.
-Standing = Literal["trusted", "untrusted", "revoked"]
 
 
 @dataclass(frozen=True)
