@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,11 +37,12 @@ BUFFERS = [b"# A skill\n", FILES["go"][0]]
 @pytest.mark.parametrize("said", [{}, {RUN_UNTRUSTED: ""}, {RUN_UNTRUSTED: "1"}, {"X": "yes"}])
 def test_only_the_word_yes_under_its_long_name_lets_a_skill_in(said: dict[str, str]) -> None:
     with pytest.raises(UntrustedCode) as refused:
-        check_trust("/skills/a", "0" * 64, lambda _digest: False, said)
+        check_trust("/skills/a", trusted=False, environ=said)
     # What happened, why, how to get a wall, and the name of the setting.
     for words in ("/skills/a", "has no wall", "unset REPRISE_BACKEND", f"{RUN_UNTRUSTED}=yes"):
         assert words in str(refused.value)
-    check_trust("/skills/a", "0" * 64, lambda _digest: False, {**said, RUN_UNTRUSTED: "yes"})
+    check_trust("/skills/a", trusted=False, environ={**said, RUN_UNTRUSTED: "yes"})
+    check_trust("/skills/a", trusted=True, environ=said)
 
 
 async def test_a_skill_that_somebody_vouches_for_by_its_digest_comes_in(
@@ -48,9 +50,9 @@ async def test_a_skill_that_somebody_vouches_for_by_its_digest_comes_in(
 ) -> None:
     monkeypatch.setenv("REPRISE_HOME", str(tmp_path / "home"))
     monkeypatch.delenv(RUN_UNTRUSTED, raising=False)
-    known, other = tree_of(FILES), tree_of({**FILES, "SKILL.md": b"# Another\n"})
-    trusting = ProcessBackend(trusted=lambda digest: digest == known.digest)
-    container = await trusting.start(SandboxSpec(kernel=quiet_kernel(), workspace=tmp_path))
+    known = replace(tree_of(FILES), trusted=True)
+    other = tree_of({**FILES, "SKILL.md": b"# Another\n"})
+    container = await ProcessBackend().start(SandboxSpec(kernel=quiet_kernel(), workspace=tmp_path))
     try:
         with pytest.raises(UntrustedCode):
             await container.mount("/skills/a", other)
@@ -75,15 +77,16 @@ async def test_behind_a_wall_a_skill_needs_nobodys_word(
     assert await cells.prints("import os; print(os.popen('/skills/a/go').read())") == "ran"
 
 
-def test_a_refused_skill_is_a_failed_step_and_the_session_goes_on(kernels: Kernels) -> None:
+def test_a_refused_skill_is_no_step_and_the_session_goes_on(kernels: Kernels) -> None:
     kernel = kernels("process", **{RUN_UNTRUSTED: ""})
     client = kernel.client()
     ran = client.step("mount", PAYLOAD, buffers=BUFFERS)
     assert (ran.status, ran.reply["ename"]) == ("error", "UntrustedCode")
     assert RUN_UNTRUSTED in ran.reply["evalue"]
+    assert "`reprise skills trust`" in ran.reply["evalue"]
     assert client.prints("print(1 + 1)") == "2"
     recorded = kernels.read(kernel)
-    assert recorded.statuses("mount") == ["error"]
+    assert recorded.statuses("mount") == []
     assert recorded.report.ok
     assert not (kernels.database.home / "mounts").exists()
 

@@ -42,9 +42,9 @@ def test_who_asked_and_what_is_mounted_decide(new: NewStep, expected: bool) -> N
 
 
 def test_a_trusted_tree_makes_nothing_static_unless_an_agent_mounts_it() -> None:
-    assert not untrusted(step("mount", tree="a"), trusted={"a"})
-    assert untrusted(step("mount", tree="b"), trusted={"a"})
-    assert untrusted(step("mount", AGENT, tree="a"), trusted={"a"})
+    assert not untrusted(step("mount", tree="a", trusted=True))
+    assert untrusted(step("mount", tree="a", trusted="true"))
+    assert untrusted(step("mount", AGENT, tree="a", trusted=True))
 
 
 def test_it_stays_static_whoever_asks_later() -> None:

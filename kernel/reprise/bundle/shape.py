@@ -180,6 +180,17 @@ def _mount(payload: Mapping[str, Json]) -> None:
     _require(_text(target) and target.startswith(_MOUNTS), "target")
     check_path(target[1:])
     _require(is_sha256(payload["tree"]), "tree")
+    skill = payload.get("skill")
+    _require(
+        skill is None
+        or (
+            _mapping(skill)
+            and set(skill) == {"name", "scope", "version"}
+            and all(map(_text, skill.values()))
+        ),
+        "skill",
+    )
+    _require(isinstance(payload.get("trusted", False), bool), "trust")
 
 
 def _restart(payload: Mapping[str, Json]) -> None:

@@ -93,6 +93,7 @@ class Egress:
         self._offline = offline
         self._guest: Guest | None = None
         self._tunnels: dict[int, Tunnel] = {}
+        self._shut: tuple[int, str] | None = None
         self._last = 0
         self._serving: dict[int, asyncio.Task[None]] = {}
 
@@ -100,6 +101,11 @@ class Egress:
         """Carry the connections of this guest, from its first on."""
         self._guest = guest
         guest.tunnels = self
+
+    def shut(self, after: int, why: str) -> None:
+        """Nothing is connected from the end of step `after` on, live or replayed, whatever the
+        rules allow; what is open then is cut. why: a clause for whoever asks."""
+        self._shut = (after, why)
 
     def begin(self, step: int, replay: bool = False, recorded: bool = True) -> None:
         """A step runs from now on: what is opened belongs to it, until it ends or another begins.
@@ -110,6 +116,9 @@ class Egress:
         step that was begun last.
         """
         self._ledger.begin(step, replay, recorded or self._offline)
+        if self._shut is not None and step > self._shut[0]:
+            for tunnel in self._tunnels.values():
+                tunnel.cut(StreamGone(self._shut[1]))
 
     def end(self, step: int) -> None:
         """A step has ended; rows of all that it has asked so far are with the sink."""
@@ -231,6 +240,7 @@ class Egress:
         """
         self._policy.judge(destination.host, destination.port)
         moment = self.moment
+        self._refuse_shut(destination, moment)
         recorded = self._is_recorded(moment)
         interceptor = self._interceptor
         if interceptor is not None and interceptor.wants(destination, moment):
@@ -260,6 +270,13 @@ class Egress:
             return await _pump(tunnel, upstream, entry)
         finally:
             upstream.abort()
+
+    def _refuse_shut(self, destination: Destination, moment: Moment) -> None:
+        if self._shut is None:
+            return
+        after, why = self._shut
+        if (moment.latest if moment.step is None else moment.step) >= after:
+            raise Refused(f"{place(destination.host, destination.port)} was not asked: {why}")
 
     def _refuse_replay(self, destination: Destination) -> None:
         """Where the environment records, a replay touches no network, whoever serves it."""

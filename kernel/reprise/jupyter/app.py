@@ -15,6 +15,7 @@ import uuid
 from pathlib import Path
 
 from reprise import settings
+from reprise.jupyter.admission import Admission
 from reprise.jupyter.attach import (
     Attachment,
     attachment,
@@ -30,7 +31,6 @@ from reprise.jupyter.connection import (
     write_connection_file,
 )
 from reprise.jupyter.router import Router
-from reprise.jupyter.static.policy import TRUSTED_TREES
 from reprise.jupyter.static.screen import Screen
 from reprise.jupyter.wire import Signer
 from reprise.log.model import Json
@@ -92,6 +92,7 @@ class KernelProcess:
             note,
             self._agent_token,
             screen,
+            Admission(chosen.isolated, begun.network is not None, begun.environment.name),
             on_shutdown=self._stop.set,
             on_terminated=self._ended_by_signal,
         )
@@ -107,7 +108,7 @@ class KernelProcess:
             ),
             self._open_log,
             self._holder(),
-            lambda opened: self._opened(opened, screen),
+            lambda opened: self._opened(opened, session, screen),
             self._sandbox_started,
             begun.container,
         )
@@ -151,8 +152,9 @@ class KernelProcess:
         )
         return opened, session
 
-    async def _opened(self, opened: SessionLog, screen: Screen) -> None:
-        screen.opened(await opened.first_untrusted(TRUSTED_TREES))
+    async def _opened(self, opened: SessionLog, session: LiveSession, screen: Screen) -> None:
+        # Asked of the whole history again: trust may have come, or gone, since it was recorded.
+        screen.opened(await opened.first_untrusted(session.vouched.trusted))
         left, self._session_id = self._session_id, opened.session
         for word in self._words:
             await opened.note(Notice(None, now_us(), "identity-not-followed", word, {}))

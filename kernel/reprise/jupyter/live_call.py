@@ -46,6 +46,8 @@ class LiveCall:
     interrupted: bool = False
     killed: str | None = None
     step: Step | None = None
+    #: whether it ended well
+    done: bool = False
     link: KernelLink | None = None
     over: asyncio.Event = field(default_factory=asyncio.Event)
     #: A call shows what it shows through no run of the interpreter.
@@ -164,6 +166,7 @@ class LiveCall:
         finally:
             if died is not None:
                 self.session.rolled_back(link)
+        self.done = status == "ok"
         reply = self.asked.reply(self.request, step, outcome, end.entry())
         idle = make("status", {"execution_state": "idle"}, parent=self.request.message.raw_header)
         return Ended(reply, idle, b"status", failed=False, outcome=outcome)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine
 from reprise.errors import RepriseError, UsageError
 from reprise.failpoints import failpoint
 from reprise.jupyter import workspace
+from reprise.jupyter.admission import Admission, record_mount
 from reprise.jupyter.asking import Asking
 from reprise.jupyter.clients import Clients
 from reprise.jupyter.comms import Comms
@@ -62,6 +63,7 @@ class Router:
         banner_note: str,
         agent_token: str,
         screen: Screen,
+        admission: Admission,
         on_shutdown: Callable[[], None],
         on_terminated: Callable[[], None],
     ) -> None:
@@ -72,6 +74,7 @@ class Router:
         self._info = sockets.info
         self._clients = Clients(sockets, signer, self._received, self._answered, screen)
         self._screen = screen
+        self._admission = admission
         self._lanes: dict[str | None, Lane] = {}
         self._running: dict[LiveStep | LiveCall, None] = {}
         self._main: LiveStep | LiveCall | None = None
@@ -271,6 +274,8 @@ class Router:
             if record is not None:
                 await repeat(self._clients, self.session.writer.blobs, request, asked, record)
                 return False
+            if asked.kind == "mount":
+                asked = await self._admission.admit(self.session, asked)
         except (RepriseError, Malformed) as error:
             self._clients.refuse(request, error)
             return False
@@ -283,7 +288,10 @@ class Router:
                 self._clients.publish,
                 self._screen.accepted,
             )
-            return await self._run_step(request, call, True, stop_on_error=False, asked=asked)
+            await self._run_step(request, call, True, stop_on_error=False, asked=asked)
+            if call.done and call.kind == "mount" and call.step is not None:
+                self._begin(record_mount(self.session, call.step))
+            return False
         inner = Request(request.channel, request.idents, asked.message)
         step = self._live_step(inner, asked.kind, True)
         step.actor, step.key = asked.actor, asked.key

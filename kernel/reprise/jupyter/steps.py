@@ -30,6 +30,9 @@ KINDS: Final = ("cell", "command", "upload", "mount", "comm")
 COMM_TYPES: Final = ("comm_open", "comm_msg", "comm_close")
 KEY_LENGTH: Final = 200
 
+#: Characters of each word that names a mounted skill.
+SKILL_WORD: Final = 100
+
 #: What a command shows of each of its streams, unless it asks for more or less.
 OUTPUT_BYTES: Final = 256 << 10
 OUTPUT_LINES: Final = 10_000
@@ -70,7 +73,7 @@ class StepRequest:
         if step.kind != self.kind:
             return False
         if self.message is None:
-            return canonical(dict(step.payload)) == canonical(dict(self.payload))
+            return canonical(_said(step.payload)) == canonical(_said(self.payload))
         content = self.message.content()
         return canonical(step.payload.get("content")) == canonical(content)
 
@@ -254,7 +257,7 @@ class Parsing:
         return {"root": "", "entries": entries, "removed": paths}, names
 
     async def _mount(self, payload: dict[str, Any]) -> tuple[dict[str, Json], tuple[str, ...]]:
-        _only(payload, ("target", "entries", "tree"), "mount")
+        _only(payload, ("target", "entries", "tree", "skill"), "mount")
         target = payload.get("target")
         places = " or ".join(MOUNT_PLACES)
         if not _is_word(target) or not str(target).startswith(tuple(f"{p}/" for p in MOUNT_PLACES)):
@@ -273,7 +276,8 @@ class Parsing:
         await self._require(manifest.blobs(), "a mount")
         if tree is None:
             tree = await self.blobs.put(manifest.to_bytes())
-        return {"target": target, "tree": tree}, (tree,)
+        named = _skill(payload["skill"]) if "skill" in payload else {}
+        return {"target": target, "tree": tree, **named}, (tree,)
 
     async def _require(self, names: Sequence[Json], whose: str) -> tuple[str, ...]:
         """`names`, each once, when all are stored."""
@@ -317,6 +321,25 @@ def stored_reply(record: StepRecord) -> OutputEntry | None:
     if last is not None and last.type in ("step_reply", "execute_reply", "error"):
         return last
     return None
+
+
+def _said(payload: Mapping[str, Json]) -> dict[str, Json]:
+    """A payload without what the kernel itself found out (`jupyter.admission`)."""
+    return {name: value for name, value in payload.items() if name != "trusted"}
+
+
+def _skill(value: Json) -> dict[str, Json]:
+    """Which skill is mounted, in the catalog's words; for people, since the tree names it."""
+    if (
+        not isinstance(value, dict)
+        or value.keys() != {"name", "scope", "version"}
+        or not all(isinstance(each, str) and 0 < len(each) <= SKILL_WORD for each in value.values())
+    ):
+        raise UsageError(
+            "A mount's `skill` gives name, scope and version, each a text of 1 to "
+            f"{SKILL_WORD} characters."
+        )
+    return {"skill": dict(value)}
 
 
 def _cell_message(asked: Message, payload: dict[str, Any]) -> Message:

@@ -20,6 +20,7 @@ from reprise.log.model import (
     parse_outcome,
     parse_step,
 )
+from reprise.log.mounted import select_skill_mounts, select_standings
 from reprise.log.packing import unpack
 from reprise.log.recorded import count_recorded, select_all_recorded, select_recorded
 from reprise.log.store import (
@@ -27,6 +28,8 @@ from reprise.log.store import (
     Notice,
     RecordedResponse,
     SessionInfo,
+    SkillMount,
+    Standing,
     StateRecord,
     StepRecord,
     StepSummary,
@@ -269,6 +272,12 @@ class Reader:
         )
         first: int | None = rows[0][0]
         return first
+
+    async def skill_mounts(self) -> list[SkillMount]:
+        return await select_skill_mounts(self._ask, await self.line())
+
+    async def standings(self, trees: Collection[str]) -> dict[str, Standing]:
+        return await select_standings(self._ask, trees)
 
     async def states(self) -> list[StateRecord]:
         rows = await self._ask(

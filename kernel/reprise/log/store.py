@@ -110,6 +110,23 @@ class StateRecord:
     variables: Mapping[str, Json] | None
 
 
+#: Of the content of a skill, for whoever asks: "revoked" beats every trust in any scope.
+Standing = Literal["trusted", "untrusted", "revoked"]
+
+
+@dataclass(frozen=True)
+class SkillMount:
+    """A step that showed a tree below /skills, and is not known to have failed.
+
+    trusted: the kernel found it trusted when it accepted the step.
+    """
+
+    seq: int
+    target: str
+    tree: str
+    trusted: bool
+
+
 Verdict = Literal["allowed", "refused", "failed", "served"]
 
 
@@ -219,6 +236,12 @@ class LogReader(Protocol):
 
         trusted: trees (sha256) whose mounts do not count. Shared steps of a fork count too.
         """
+
+    async def skill_mounts(self) -> list[SkillMount]:
+        """The skills that the session has used, in order. Shared steps of a fork count too."""
+
+    async def standings(self, trees: Collection[str]) -> dict[str, Standing]:
+        """How each content of a skill stands for whoever is connected (log/migrations/0007)."""
 
     async def states(self) -> list[StateRecord]:
         """What was recorded of the live state, the earliest step first."""

@@ -73,7 +73,7 @@ async def perform(
             return await _command(step, link.guest, blobs, show)
         if step.kind == "upload":
             return await _upload(step, link.guest, blobs, in_place=in_place)
-        return await _mount(step, link.guest, blobs)
+        return await _mount(step, link, blobs)
     except GuestCallFailed as error:
         if error.kind == HALF_INSTALLED:
             await link.guest.kill()
@@ -199,14 +199,14 @@ async def _upload(step: Step, guest: Guest, blobs: Blobs, *, in_place: bool) -> 
     return CallEnd("ok", _amount(Manifest.of(entries)))
 
 
-async def _mount(step: Step, guest: Guest, blobs: Blobs) -> CallEnd:
+async def _mount(step: Step, link: KernelLink, blobs: Blobs) -> CallEnd:
     target, sha256 = step.payload["target"], step.payload["tree"]
     try:
         manifest = parse(await blobs.get(sha256))
     except BadManifest as error:
         raise LogCorrupt(f"The tree {sha256} of step {step.seq} is malformed: {error}") from error
-    tree = Tree(sha256, manifest.entries, blobs.get)
-    path = await guest.container.mount(target, tree)
+    tree = Tree(sha256, manifest.entries, blobs.get, trusted=link.trusts(sha256))
+    path = await link.guest.container.mount(target, tree)
     return CallEnd("ok", {"path": path, "tree": sha256, **_amount(manifest)})
 
 

@@ -9,6 +9,7 @@ from reprise.log.store import LogReader
 from reprise.replay.executor import AskPassword, Player
 from reprise.replay.link import KernelLink
 from reprise.replay.recorded_network import recorded_network
+from reprise.replay.vouched import vouched
 from reprise.sandbox.connection import Guest
 from reprise.sandbox.contract import Backend, SandboxSpec
 
@@ -36,6 +37,8 @@ class DetachedSandbox:
         self.link = KernelLink()
 
     async def __aenter__(self) -> DetachedSandbox:
+        known = await vouched(self._reader)
+        self.link.trusts = known.trusts
         recorded = await recorded_network(self._reader)
         if self._spec.network is None and recorded is None:
             self.link.attach(await Guest.start(self._backend, self._spec, self.link))
@@ -45,7 +48,7 @@ class DetachedSandbox:
 
             network = await asyncio.to_thread(Network, self._spec, recorded)
             self.link.attach(await Guest.start(self._backend, network.spec, self.link))
-            self.link.egress = network.beside(self.link.guest, self._reader)
+            self.link.egress = network.beside(self.link.guest, self._reader, known.shut)
         await self.link.guest.ready()
         return self
 

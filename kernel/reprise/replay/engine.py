@@ -32,7 +32,7 @@ from reprise.log.model import (
     Step,
 )
 from reprise.log.postgres import Log, now_us
-from reprise.log.store import NetworkRow, Notice, SessionLog
+from reprise.log.store import NetworkRow, Notice, SessionLog, Standing
 from reprise.replay.comms import Comms
 from reprise.replay.durable import DurableLog
 from reprise.replay.executor import USING, advance_prompt, restart_interpreter
@@ -41,6 +41,7 @@ from reprise.replay.restarts import next_prompt
 from reprise.replay.resume import Resume
 from reprise.replay.surroundings import Router, SessionPlan
 from reprise.replay.upkeep import Upkeep
+from reprise.replay.vouched import Vouched, vouched
 from reprise.sandbox.connection import Guest, greet, launch
 from reprise.sandbox.contract import Container, DeathCause, Renewable
 from reprise.sandbox.environment import EnvironmentSpec, difference
@@ -79,6 +80,8 @@ class LiveSession:
         self._environment: str | None = None
         #: what the session does for its files and for whoever asks after them
         self.upkeep = Upkeep(self, start)
+        #: the skills that the session has used, and how they stand
+        self.vouched = Vouched()
         self._link: KernelLink | None = None
         #: a sandbox that was started before there was a session
         self._first = first
@@ -136,6 +139,7 @@ class LiveSession:
 
     def _stand_in(self, container: Container) -> None:
         link = KernelLink()
+        link.trusts = self.trusts
         link.attach(Guest.of(container, self._start.spec, link))
         if self._network is not None:
             link.egress = self._network.carry(link.guest)
@@ -216,7 +220,7 @@ class LiveSession:
         opened = await self._take(self._database, self._id)
         self._log = DurableLog(opened, self._on_lease_lost, self._on_waits)
         if self._network is not None:
-            self._network.opened(self._log)
+            self._network.opened(self._log, self.vouched.shut)
         self._lease_lost = None
 
     async def _take(self, database: Log, session: uuid.UUID) -> SessionLog:
@@ -232,7 +236,13 @@ class LiveSession:
             await self._tell_of_changes(opened, environment)
             await opened.record_environment(environment.digest, environment.to_json())
             await self.upkeep.begin(opened)
-            await self._on_open(opened)
+            before, self.vouched = self.vouched, await vouched(opened)
+            try:
+                await self._tell_of_revoked(opened)
+                await self._on_open(opened)
+            except BaseException:
+                self.vouched = before
+                raise
         except BaseException:
             await opened.close()  # or the next attempt would wait for a lease of our own
             raise
@@ -264,7 +274,7 @@ class LiveSession:
                 DurableLog(opened, self._on_lease_lost, self._on_waits),
             )
             if self._network is not None:
-                self._network.opened(self._log)
+                self._network.opened(self._log, self.vouched.shut)
             self._id, self._lease_lost = session, None
             self.prompt_offset, self.last_seq = 0, None
             self._way = Resume(self._start, self._router, self.say)
@@ -313,6 +323,25 @@ class LiveSession:
         notice = Notice(None, now_us(), "environment-changed", f"{text}.", {"changes": changes})
         self._router.notice(notice)
         await opened.note(notice)
+
+    async def _tell_of_revoked(self, opened: SessionLog) -> None:
+        for mount in self.vouched.revoked:
+            text = (
+                f"The skill {mount.target} (step {mount.seq}) was revoked. This session goes on "
+                "with it, but it is mounted nowhere anew: `reprise skills show "
+                f"sha256:{mount.tree}` says who revoked it and why."
+            )
+            notice = Notice(mount.seq, now_us(), "skill-revoked", text, {"tree": mount.tree})
+            self._router.notice(notice)
+            await opened.note(notice)
+
+    def trusts(self, tree: str) -> bool:
+        """Whether somebody vouches for a skill's content, in the session that there is now."""
+        return self.vouched.trusts(tree)
+
+    def vouch(self, tree: str, standing: Standing) -> None:
+        """How the content of a skill stands that is about to be mounted."""
+        self.vouched = self.vouched.mounting(tree, standing)
 
     # the way back ---------------------------------------------------------------------------
 

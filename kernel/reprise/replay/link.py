@@ -145,6 +145,11 @@ class Run:
             self.finished.set_result(None)
 
 
+def _trusts_nothing(_tree: str) -> bool:
+    """Until it is known whose word counts."""
+    return False
+
+
 class KernelLink:
     """Implements `reprise.sandbox.connection.GuestListener`.
 
@@ -171,6 +176,8 @@ class KernelLink:
         self.cause: DeathCause | None = None
         #: who makes the connections of programs inside; None where nothing may go out
         self.egress: Egress | None = None
+        #: whether somebody vouches for a skill's content (sha256 of its tree)
+        self.trusts: Callable[[str], bool] = _trusts_nothing
         self._guest: Guest | None = None
         self._stray: Callable[[Message, str | None, bytes], None] | None = None
         self._passed: Callable[[Channel, Message, str], None] | None = None

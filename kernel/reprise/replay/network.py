@@ -30,6 +30,9 @@ log = logging.getLogger("reprise")
 #: Seconds after which what was asked between steps is stored.
 IDLE_ROWS_S = 0.5
 
+#: After which step nothing is connected any more, and why (`vouched.Vouched.shut`).
+Shut = tuple[int, str]
+
 Store = Callable[[Sequence[NetworkRow]], Awaitable[None]]
 
 
@@ -66,9 +69,11 @@ class Network:
         """For a session that is held: what is asked becomes rows of its log."""
         return LiveNetwork(self, store, say)
 
-    def beside(self, guest: Guest, reader: LogReader) -> Egress:
+    def beside(self, guest: Guest, reader: LogReader, shut: Shut | None = None) -> Egress:
         """For a replay beside the live session, of which nothing is recorded."""
         egress, record = self.carry(guest, lambda _row: None)
+        if shut is not None:
+            egress.shut(*shut)
         if record is not None:
             record.bind(reader)
         return egress
@@ -110,6 +115,7 @@ class LiveNetwork:
         self._egress: Egress | None = None
         self._record: Record | None = None
         self._log: DurableLog | None = None
+        self._shut: Shut | None = None
         self._rows: list[NetworkRow] = []
         self._storing = asyncio.Lock()
         self._later: asyncio.Task[None] | None = None
@@ -118,16 +124,18 @@ class LiveNetwork:
         """A fresh sandbox has taken the place of the one before."""
         self._egress, self._record = self._network.carry(guest, self._row, self._say)
         if self._log is not None:
-            self.opened(self._log)
+            self.opened(self._log, self._shut)
         return self._egress
 
     def describing(self, environment: EnvironmentSpec) -> EnvironmentSpec:
         """See `Network.describing`."""
         return self._network.describing(environment)
 
-    def opened(self, log: DurableLog) -> None:
+    def opened(self, log: DurableLog, shut: Shut | None) -> None:
         """This is the session from now on."""
-        self._log = log
+        self._log, self._shut = log, shut
+        if shut is not None and self._egress is not None:
+            self._egress.shut(*shut)
         if self._record is not None:
             self._record.bind(log.log, log.respond)
 

@@ -75,12 +75,18 @@ def source(record: StepRecord) -> str:
     if kind == "upload":
         return _upload(payload)
     if kind == "mount":
-        return f"mount {payload.get('target')} (tree {str(payload.get('tree'))[:12]})"
+        return f"mount {payload.get('target')} ({_mounted(payload)})"
     if kind == "restart":
         return "reset" if payload.get("emptied") else "restart"
     header, content = _mapping(payload.get("header")), _mapping(payload.get("content"))
     named = content.get("target_name") or content.get("comm_id") or ""
     return f"{header.get('msg_type', kind)} {named}".rstrip()
+
+
+def _mounted(payload: Mapping[str, Json]) -> str:
+    skill = _mapping(payload.get("skill"))
+    named = f"skill {skill['scope']}:{skill['name']}@{skill['version']}, " if skill else ""
+    return f"{named}tree {str(payload.get('tree'))[:12]}"
 
 
 def _command(payload: Mapping[str, Json]) -> str:

@@ -242,11 +242,15 @@ class TreeEntry(Protocol):
 @dataclass(frozen=True)
 class Tree:
     """A tree of files to mount: its digest (sha256 of its manifest), its entries in path order,
-    and how to read a file's bytes by their sha256."""
+    and how to read a file's bytes by their sha256.
+
+    trusted: whether somebody with the right vouches for a skill's content.
+    """
 
     digest: str
     entries: Sequence[TreeEntry]
     read: Callable[[str], Awaitable[bytes]]
+    trusted: bool = False
 
 
 class Container(Protocol):

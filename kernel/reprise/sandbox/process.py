@@ -22,7 +22,7 @@ from reprise.sandbox.imaged import refuse_image
 from reprise.sandbox.kept_trees import keep
 from reprise.sandbox.tree_use import TreeUse
 from reprise.sandbox.trees import Mounted, check_tree
-from reprise.sandbox.trust import Trusted, check_trust, trusts_nothing
+from reprise.sandbox.trust import check_trust
 from reprise.settings import home
 
 #: Marks the processes of one sandbox, so that those that left its tree are found again.
@@ -60,13 +60,11 @@ class ProcessContainer:
         mark: str,
         runtime: str,
         mounted: Mounted,
-        trusted: Trusted,
     ) -> None:
         self._child = child
         self._mark = mark
         self._runtime = runtime
         self._mounted = mounted
-        self._trusted = trusted
         self._mounts = home() / "mounts"
         self._use = TreeUse(self._mounts)
         self._killed = False
@@ -91,7 +89,7 @@ class ProcessContainer:
         """
         checked = await asyncio.to_thread(check_tree, tree)
         self._mounted.check_target(target)
-        check_trust(target, checked.digest, self._trusted)
+        check_trust(target, trusted=tree.trusted)
         self._mounted.check_room(target, checked)
         kept = await keep(checked, self._mounts, self._use)
         if self._child.ended:
@@ -180,9 +178,6 @@ class ProcessBackend:
     )
     isolated = False
 
-    def __init__(self, trusted: Trusted = trusts_nothing) -> None:
-        self._trusted = trusted
-
     def check(self) -> list[str]:
         if sys.platform != "linux":
             return ["The process backend needs Linux (it finds processes through /proc)."]
@@ -232,9 +227,7 @@ class ProcessBackend:
             raise SandboxError(f"The guest could not be started: {error}.") from error
         ours.setblocking(False)
         mounted = Mounted(spec.limits.mounts)
-        return ProcessContainer(
-            child, ours, str(workspace.resolve()), mark, runtime, mounted, self._trusted
-        )
+        return ProcessContainer(child, ours, str(workspace.resolve()), mark, runtime, mounted)
 
 
 def _base_environment() -> Mapping[str, str]:

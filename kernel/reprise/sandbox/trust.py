@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from reprise.errors import UntrustedCode
 from reprise.settings import RUN_UNTRUSTED
@@ -11,25 +11,16 @@ from reprise.settings import RUN_UNTRUSTED
 #: Where skills are mounted: trees that bring code to run. What lies elsewhere is data.
 SKILLS = "/skills/"
 
-#: Whether somebody of this machine vouches for a tree, by its digest.
-Trusted = Callable[[str], bool]
 
-
-def trusts_nothing(_digest: str) -> bool:
-    """Nobody has vouched for anything yet."""
-    return False
-
-
-def check_trust(
-    target: str, digest: str, trusted: Trusted, environ: Mapping[str, str] = os.environ
-) -> None:
+def check_trust(target: str, *, trusted: bool, environ: Mapping[str, str] = os.environ) -> None:
     """For use where no wall is: raises UntrustedCode for a skill that nobody vouches for."""
-    if not target.startswith(SKILLS) or trusted(digest) or environ.get(RUN_UNTRUSTED) == "yes":
+    if not target.startswith(SKILLS) or trusted or environ.get(RUN_UNTRUSTED) == "yes":
         return
     raise UntrustedCode(
         f"{target!a} was not mounted: it brings code that nobody here has vouched for, and the "
         "backend `process` has no wall: that code would run as you, with your files, your network "
         "and your keys. What was mounted before stays. Run this session in a sandbox: unset "
-        "REPRISE_BACKEND (`reprise doctor` says what this machine can do and what it lacks). "
+        "REPRISE_BACKEND (`reprise doctor` says what this machine can do and what it lacks). Or "
+        "look at it and vouch for exactly this content: `reprise skills trust`. "
         f"To run it here all the same, set {RUN_UNTRUSTED}=yes where the kernel starts."
     )

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from reprise.log.model import Json, NewStep
-
-#: Trees (sha256 of their manifests) whose mount makes nothing static. None is trusted yet: a
-#: skill's trust, when there is one, is to be asked for here and nowhere else.
-TRUSTED_TREES: frozenset[str] = frozenset()
 
 #: As an environment says it (`reprise.sandbox.named.OutputRule`).
 Rule = Literal["auto", "static", "live"]
@@ -47,16 +43,17 @@ class Policy:
         return Policy(self.rule, seq)
 
 
-def untrusted(step: NewStep, trusted: Collection[str] = TRUSTED_TREES) -> bool:
-    """Whether a step makes what comes after it static.
+def untrusted(step: NewStep) -> bool:
+    """Whether a step that was just accepted makes what comes after it static.
 
-    An agent asked for it; or an agent wrote the cell that somebody else runs; or it mounts what is
-    not trusted. `log/migrations/0006_untrusted.sql` says the same of stored steps.
+    An agent asked for it; or an agent wrote the cell that somebody else runs; or it mounts what the
+    kernel did not find trusted (`jupyter.admission`). `log/migrations/0006_untrusted.sql` says the
+    same of stored steps, but for the trees that are trusted by then.
     """
     if step.actor.kind == "agent":
         return True
     if step.kind == "mount":
-        return step.payload.get("tree") not in trusted
+        return step.payload.get("trusted") is not True
     return step.kind == "cell" and _edited_by_agent(step.payload)
 
 

@@ -1,0 +1,75 @@
+"""Decides whether a skill may be mounted in this session, and records that it was."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from reprise.errors import RepriseError, SkillNotTrusted, SkillRevoked
+from reprise.jupyter.steps import StepRequest
+from reprise.log.model import Step
+from reprise.log.mounted import SKILLS
+from reprise.replay.engine import LiveSession
+from reprise.replay.vouched import standings
+from reprise.sandbox.trust import check_trust
+
+log = logging.getLogger("reprise")
+
+
+@dataclass(frozen=True)
+class Admission:
+    """The wall between a catalog of skills and a session; clients may ask before, but not instead.
+
+    isolated, network: whether a wall is around the sandbox, and whether anything may go out of it.
+    environment: its name, for the sentences.
+    """
+
+    isolated: bool
+    network: bool
+    environment: str
+
+    async def admit(self, session: LiveSession, asked: StepRequest) -> StepRequest:
+        """The request to mount, with what was found out of a skill's standing.
+
+        Raises SkillRevoked, SkillNotTrusted, UntrustedCode: nothing was recorded or mounted.
+        """
+        target, tree = str(asked.payload["target"]), str(asked.payload["tree"])
+        if not target.startswith(SKILLS):
+            return asked
+        standing = (await standings(session.writer, [tree]))[tree]
+        if standing == "revoked":
+            raise SkillRevoked(
+                f"{target!a} was not mounted: this content (sha256 {tree[:12]}…) was revoked by "
+                "somebody with the right to. Nothing was recorded; what was mounted before stays. "
+                f"`reprise skills show sha256:{tree}` says who and why, and `reprise skills list` "
+                "has what you can use instead."
+            )
+        if standing == "untrusted":
+            if not self.isolated:
+                check_trust(target, trusted=False)
+            elif self.network:
+                raise SkillNotTrusted(
+                    f"{target!a} was not mounted: nobody has vouched for this content (sha256 "
+                    f"{tree[:12]}…), and the environment {self.environment!r} lets programs reach "
+                    "the network. Nothing was recorded. Look at it, then vouch for exactly this "
+                    f"content: `reprise skills trust sha256:{tree}`. Or run it in an environment "
+                    "without network."
+                )
+        session.vouch(tree, standing)
+        if standing != "trusted":
+            return asked
+        return replace(asked, payload={**asked.payload, "trusted": True})
+
+
+async def record_mount(session: LiveSession, step: Step) -> None:
+    """Count the use of a skill that was just mounted; what cannot be counted is not missed."""
+    target, tree = str(step.payload["target"]), str(step.payload["tree"])
+    if not target.startswith(SKILLS):
+        return
+    try:
+        await session.database.query(
+            "SELECT reprise.use_skill(%s, 'mount', %s, %s, NULL)",
+            [tree, session.session, step.seq],
+        )
+    except RepriseError as error:
+        log.warning("The mount of %s was not counted: %s", target, error)
