@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from reprise.commands.opened import SHOWN_ID, opened_log, when
 from reprise.commands.terminal import Terminal
 from reprise.log.as_json import session_json
-from reprise.log.store import SessionInfo
+from reprise.log.store import SessionInfo, SkillMount
 
 EXAMPLES = """\
   reprise sessions
@@ -19,6 +19,9 @@ EXAMPLES = """\
   reprise sessions --json | jq -r '.sessions[0].id'
 """
 
+
+#: Skills that sessions have used and that were revoked since.
+Revoked = Mapping[uuid.UUID, Sequence[SkillMount]]
 
 _HEADER = ["session", "last used", "steps", "kernel", "state", "notebook"]
 
@@ -32,31 +35,34 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, terminal: Terminal) -> int:
-    everything = asyncio.run(_sessions(terminal))
+    everything, revoked = asyncio.run(_sessions(terminal))
     sessions = everything if args.last is None else everything[: max(args.last, 0)]
     if args.json:
-        terminal.json({"sessions": [session_json(info) for info in sessions]})
+        terminal.json(
+            {"sessions": [session_json(info, revoked.get(info.id, ())) for info in sessions]}
+        )
     elif not sessions:
         terminal.line("No sessions yet. `reprise demo` makes one, and so does each notebook.")
     elif args.tree:
         terminal.table(
             ["session", "forked", *_HEADER[1:]],
             [
-                [branch + _short(info), _forked(info), *_row(info)[1:]]
+                [branch + _short(info), _forked(info), *_row(info, revoked)[1:]]
                 for branch, info in drawn(everything, sessions)
             ],
         )
     else:
         terminal.table(
             _HEADER,
-            [_row(info) for info in sessions],
+            [_row(info, revoked) for info in sessions],
         )
     return 0
 
 
-async def _sessions(terminal: Terminal) -> list[SessionInfo]:
+async def _sessions(terminal: Terminal) -> tuple[list[SessionInfo], Revoked]:
     async with opened_log(terminal) as log:
-        return await log.sessions()
+        found = await log.sessions()
+        return found, await log.revoked_skills(found)
 
 
 def drawn(
@@ -107,15 +113,18 @@ def _forked(info: SessionInfo) -> str:
     return "empty" if info.fork_seq == -1 else f"after step {info.fork_seq}"
 
 
-def _row(info: SessionInfo) -> list[str]:
-    state = ""
+def _row(info: SessionInfo, revoked: Revoked) -> list[str]:
+    states = []
     if info.holder is not None:
-        state = f"in use (pid {info.holder['pid']})" if "pid" in info.holder else "in use"
+        states.append(f"in use (pid {info.holder['pid']})" if "pid" in info.holder else "in use")
+    if mounts := revoked.get(info.id):
+        targets = ", ".join(dict.fromkeys(mount.target for mount in mounts))
+        states.append(f"used what was revoked: {targets}")
     return [
         _short(info),
         when(info.last_at),
         str(info.steps),
         info.kernel,
-        state,
+        "; ".join(states),
         info.notebook or "",
     ]

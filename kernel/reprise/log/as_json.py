@@ -5,10 +5,11 @@ One shape, whoever asks. Times are ISO 8601 in UTC, durations seconds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from reprise.log.model import Json
-from reprise.log.store import NetworkRow, Notice, SessionInfo, StepRecord
+from reprise.log.store import NetworkRow, Notice, SessionInfo, SkillMount, StepRecord
 
 
 def iso(at_us: int) -> str:
@@ -16,7 +17,8 @@ def iso(at_us: int) -> str:
     return datetime.fromtimestamp(at_us / 1e6, UTC).isoformat(timespec="microseconds")
 
 
-def session_json(info: SessionInfo) -> dict[str, Json]:
+def session_json(info: SessionInfo, revoked: Sequence[SkillMount] = ()) -> dict[str, Json]:
+    """revoked: the skills it has used that are revoked now (`Log.revoked_skills`)."""
     return {
         "id": str(info.id),
         "owner": info.owner,
@@ -29,6 +31,9 @@ def session_json(info: SessionInfo) -> dict[str, Json]:
         "holder": None if info.holder is None else dict(info.holder),
         "parent": None if info.parent is None else str(info.parent),
         "fork_seq": info.fork_seq,
+        "revoked_skills": [
+            {"target": each.target, "tree": each.tree, "seq": each.seq} for each in revoked
+        ],
     }
 
 

@@ -39,8 +39,9 @@ from reprise.log.deletion import Dependents, delete, dependents
 from reprise.log.fork import fork_point
 from reprise.log.lease import Lease
 from reprise.log.model import Actor, Json
+from reprise.log.mounted import select_standings, select_uses
 from reprise.log.reader import SESSION_QUERY, Reader, session_info
-from reprise.log.store import Artifact, SessionInfo
+from reprise.log.store import Artifact, SessionInfo, SkillMount
 from reprise.log.writer import Writer
 from reprise.settings import DSN, home_path
 
@@ -151,6 +152,22 @@ class Log:
                 " the session under a new id."
             )
         return identity
+
+    async def revoked_skills(
+        self, sessions: Sequence[SessionInfo]
+    ) -> dict[uuid.UUID, list[SkillMount]]:
+        """Which of these sessions have used skills that are revoked now, and which skills.
+
+        sessions: all of this owner (`sessions`), so that what forks share is found too.
+        """
+        used = await select_uses(self._ask, self.owner, sessions)
+        trees = {mount.tree for mounts in used.values() for mount in mounts}
+        standings = await select_standings(self._ask, trees)
+        marked = {
+            session: [mount for mount in mounts if standings.get(mount.tree) == "revoked"]
+            for session, mounts in used.items()
+        }
+        return {session: mounts for session, mounts in marked.items() if mounts}
 
     async def fork(
         self, session: uuid.UUID, at: int | None = None, *, identity: uuid.UUID | None = None
