@@ -18,11 +18,11 @@ from reprise.commands.opened import (
     when,
 )
 from reprise.commands.terminal import Colour, Terminal
-from reprise.log.as_json import notice_json, step_json
+from reprise.log.as_json import mount_json, notice_json, step_json
 from reprise.log.model import Json, Status
 from reprise.log.postgres import Log
 from reprise.log.reader import Reader
-from reprise.log.store import Notice, StepRecord
+from reprise.log.store import Notice, SkillMount, StepRecord
 
 EXAMPLES = """\
   reprise log 3f2a                    all steps of the session whose id begins so
@@ -126,6 +126,7 @@ async def _as_table(reader: Reader, start: int, terminal: Terminal) -> None:
         )
     )
     notices = await _notices_by_step(reader)
+    revoked = {mount.seq: mount for mount in await _revoked(reader)}
     async for record in reader.records(start, outputs=False):
         outcome = record.outcome
         status = "running" if outcome is None else outcome.status
@@ -138,10 +139,20 @@ async def _as_table(reader: Reader, start: int, terminal: Terminal) -> None:
             f"{record.step.seq:>6}  {when(new.at)}  {new.kind:7}  {new.actor.kind:6}  "
             f"{painted}  {lasted:>10}  {what(record)}"
         )
+        if record.step.seq in revoked:
+            text = "revoked since: nothing mounts this content any more"
+            terminal.line(f"{'':>6}  {terminal.paint(text, 'red')}")
         for notice in notices.get(record.step.seq, ()):
             terminal.line(f"{'':>6}  {terminal.paint(notice.text, 'dim')}")
     for notice in notices.get(None, ()):
         terminal.line(f"{when(notice.at):>27}  {notice.text}")
+
+
+async def _revoked(reader: Reader) -> list[SkillMount]:
+    """The skills of this session that have been revoked."""
+    mounts = await reader.skill_mounts()
+    standings = await reader.standings({mount.tree for mount in mounts})
+    return [mount for mount in mounts if standings.get(mount.tree) == "revoked"]
 
 
 async def _notices_by_step(reader: Reader) -> dict[int | None, list[Notice]]:
@@ -167,8 +178,10 @@ async def _as_json(reader: Reader, start: int, outputs: bool, terminal: Terminal
     async for record in reader.records(start, outputs=outputs):
         terminal.piece(between + json.dumps(step_json(record, outputs), allow_nan=False))
         between = ",\n    "
+    revoked = [mount_json(mount) for mount in await _revoked(reader)]
     notices = [notice_json(notice) for notice in await reader.notices()]
-    terminal.piece('\n  ],\n  "notices": ' + json.dumps(notices) + "\n}\n")
+    tail = {"revoked_skills": revoked, "notices": notices}
+    terminal.piece("\n  ],\n  " + json.dumps(tail)[1:-1] + "\n}\n")
 
 
 def what(record: StepRecord) -> str:
@@ -188,7 +201,9 @@ def what(record: StepRecord) -> str:
     if kind == "restart":
         return "workspace emptied" if payload.get("emptied") else "files kept"
     if kind == "mount":
-        return f"{payload.get('target')}  (tree {str(payload.get('tree'))[:12]})"
+        skill = _mapping(payload.get("skill"))
+        named = f"{skill['scope']}:{skill['name']}@{skill['version']}, " if skill else ""
+        return f"{payload.get('target')}  ({named}tree {str(payload.get('tree'))[:12]})"
     if "stop" in payload:
         return f"stop of the command of step {payload['stop']}"
     argv = payload.get("argv")

@@ -31,10 +31,13 @@ def session_json(info: SessionInfo, revoked: Sequence[SkillMount] = ()) -> dict[
         "holder": None if info.holder is None else dict(info.holder),
         "parent": None if info.parent is None else str(info.parent),
         "fork_seq": info.fork_seq,
-        "revoked_skills": [
-            {"target": each.target, "tree": each.tree, "seq": each.seq} for each in revoked
-        ],
+        "revoked_skills": [mount_json(mount) for mount in revoked],
     }
+
+
+def mount_json(mount: SkillMount) -> dict[str, Json]:
+    """A skill that a session has used."""
+    return {"seq": mount.seq, "target": mount.target, "tree": mount.tree}
 
 
 def step_json(record: StepRecord, outputs: bool) -> dict[str, Json]:
