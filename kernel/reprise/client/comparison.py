@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import BinaryIO, Literal, Protocol
 
 from reprise.errors import GuestCallFailed, UsageError
+from reprise.log.model import Json
 from reprise.workspace.manifest import Entry, Manifest
 
 #: A file up to this many bytes is compared line by line, …
@@ -125,3 +126,27 @@ def unified(old: str, new: str, path: str) -> tuple[str, bool]:
             break
         lines.append(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n")
     return "".join(lines), cut
+
+
+def change_json(change: FileChange) -> dict[str, Json]:
+    """A change for programs."""
+    return {
+        "path": change.path,
+        "kind": change.kind,
+        "before": None if change.before is None else entry_json(change.before),
+        "after": None if change.after is None else entry_json(change.after),
+        "diff": change.diff,
+        "cut": change.cut,
+    }
+
+
+def entry_json(entry: Entry) -> dict[str, Json]:
+    """A path of a workspace for programs. size: bytes, of a file."""
+    return {
+        "path": entry.path,
+        "type": entry.type,
+        "mode": entry.mode,
+        "size": entry.size if entry.type == "file" else None,
+        "sha256": entry.sha256,
+        "target": entry.target,
+    }

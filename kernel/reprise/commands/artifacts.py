@@ -11,7 +11,7 @@ from reprise.commands.get import add_output, as_json, target_of, write_artifact
 from reprise.commands.opened import LEAST_PREFIX, SHOWN_ID, find_session, opened_log, when
 from reprise.commands.terminal import Terminal
 from reprise.errors import UsageError
-from reprise.log.as_json import iso
+from reprise.log.as_json import artifact_json
 from reprise.log.postgres import Log
 from reprise.quantities import amount
 
@@ -43,12 +43,12 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
 async def _run(args: argparse.Namespace, terminal: Terminal) -> int:
     async with opened_log(terminal) as log:
         session = None if args.session is None else await find_session(log, args.session)
-        found = [Artifact(**vars(each)) for each in await log.artifacts(session)]
+        taken = await log.artifacts(session)
+        found = [Artifact(**vars(each)) for each in taken]
         if args.get is not None:
             return await _write(args, log, _named(found, args.get), terminal)
     if args.json:
-        shown = [{**as_json(each), "at": iso(each.at or 0)} for each in found]
-        terminal.json({"artifacts": shown})
+        terminal.json({"artifacts": [artifact_json(each) for each in taken]})
         return 0
     if not found:
         terminal.line("No file was taken out yet. `reprise get SESSION PATH` takes one.")

@@ -9,6 +9,7 @@ import sys
 from reprise.commands.opened import add_session, find_session, opened_log, when
 from reprise.commands.terminal import Terminal
 from reprise.errors import LeaseHeld, SessionNeeded, UsageError
+from reprise.log.as_json import dependents_json
 from reprise.log.deletion import Dependents
 from reprise.log.store import SessionInfo
 
@@ -41,7 +42,7 @@ async def _run(args: argparse.Namespace, terminal: Terminal) -> int:
         session = await find_session(log, args.session)
         found = await log.dependents(session)
         if args.json and not args.yes:
-            terminal.json(_as_json(found, deleted=[]))
+            terminal.json(dependents_json(found, deleted=[]))
             return 0
         if not args.json:
             _tell(found, terminal)
@@ -51,7 +52,7 @@ async def _run(args: argparse.Namespace, terminal: Terminal) -> int:
             return 1
         deleted = await log.delete(session, with_forks=args.with_forks)
         if args.json:
-            terminal.json(_as_json(found, [str(each) for each in deleted]))
+            terminal.json(dependents_json(found, deleted))
         else:
             more = f" and {len(deleted) - 1} forks are" if len(deleted) > 1 else " is"
             terminal.line(
@@ -100,20 +101,6 @@ def _tell(found: Dependents, terminal: Terminal) -> None:
     for key in found.keys:
         kind, _, name = key.partition(":")
         terminal.line(f"  {kind} {name.partition(':')[2] or name} leads to it")
-
-
-def _as_json(found: Dependents, deleted: list[str]) -> dict[str, object]:
-    return {
-        "session": str(found.session.id),
-        "steps": found.steps,
-        "forks": [str(fork.id) for fork in found.forks],
-        "held": [
-            {"session": str(each.id), "holder": dict(each.holder or {})} for each in found.held
-        ],
-        "keys": list(found.keys),
-        "artifacts": found.artifacts,
-        "deleted": deleted,
-    }
 
 
 def _who(info: SessionInfo) -> str:

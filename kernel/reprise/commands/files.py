@@ -12,7 +12,7 @@ import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from reprise.client.comparison import FileChange, Workspace, compared
+from reprise.client.comparison import FileChange, Workspace, change_json, compared, entry_json
 from reprise.commands.opened import add_session, find_session, opened_log
 from reprise.commands.terminal import Colour, Terminal, printable
 from reprise.commands.workspaces import opened_workspace, past
@@ -81,7 +81,7 @@ async def _run(args: argparse.Namespace, terminal: Terminal) -> int:
                 "session": str(session),
                 "workspace": workspace.origin,
                 "at": args.at,
-                "files": [_as_json(entry) for entry in entries],
+                "files": [entry_json(entry) for entry in entries],
             }
         )
         return 0
@@ -131,7 +131,7 @@ async def _diff(args: argparse.Namespace, log: Log, session: uuid.UUID, terminal
                 "session": str(session),
                 "since": since,
                 "until": until,
-                "changes": [_change_as_json(change) for change in found],
+                "changes": [change_json(change) for change in found],
             }
         )
         return 0
@@ -188,30 +188,8 @@ def _sum(entry: Entry) -> str:
     return f"{amount(entry.size)}, sha256 {(entry.sha256 or 'unknown')[:12]}"
 
 
-def _change_as_json(change: FileChange) -> dict[str, object]:
-    return {
-        "path": change.path,
-        "kind": change.kind,
-        "before": None if change.before is None else _as_json(change.before),
-        "after": None if change.after is None else _as_json(change.after),
-        "diff": change.diff,
-        "cut": change.cut,
-    }
-
-
 def _own(entry: Entry) -> bool:
     return entry.path.partition("/")[0] == OWN
-
-
-def _as_json(entry: Entry) -> dict[str, object]:
-    return {
-        "path": entry.path,
-        "type": entry.type,
-        "mode": entry.mode,
-        "size": entry.size if entry.type == "file" else None,
-        "sha256": entry.sha256,
-        "target": entry.target,
-    }
 
 
 def _size(entry: Entry) -> str:

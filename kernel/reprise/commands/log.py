@@ -18,7 +18,7 @@ from reprise.commands.opened import (
     when,
 )
 from reprise.commands.terminal import Colour, Terminal
-from reprise.log.as_json import mount_json, notice_json, step_json
+from reprise.log.as_json import check_json, mount_json, notice_json, step_json
 from reprise.log.model import Json, Status
 from reprise.log.postgres import Log
 from reprise.log.reader import Reader
@@ -83,18 +83,7 @@ async def _check(log: Log, reader: Reader, args: argparse.Namespace, terminal: T
     report = await log.check(reader.session, blobs=True)
     fault = report.fault
     if args.json:
-        terminal.json(
-            {
-                "session": str(report.session),
-                "whole": report.ok,
-                "steps": report.steps,
-                "outcomes": report.outcomes,
-                "outputs": report.outputs,
-                "blobs": report.blobs,
-                "chain": report.chain,
-                "fault": None if fault is None else vars(fault),
-            }
-        )
+        terminal.json(check_json(report))
     elif fault is None:
         terminal.line(
             f"whole: {report.steps} steps, {report.outputs} batches of outputs and {report.blobs} "

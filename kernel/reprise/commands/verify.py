@@ -7,34 +7,21 @@ import asyncio
 import getpass
 import uuid
 from collections.abc import Callable
-from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
 
-from reprise.client import Patience, Refused, aconnect
-from reprise.client.environment import environment_of
+from reprise.client import verification
 from reprise.commands.opened import add_session, find_session, opened_log
 from reprise.commands.terminal import Terminal
 from reprise.commands.told import counts, tell_states, tell_step
-from reprise.commands.workspaces import fresh_sandbox, running_kernel
-from reprise.errors import RepriseError, UnavailableError, UsageError
-from reprise.jupyter.kernelspec import language_kernel
-from reprise.log.postgres import Log, now_us
-from reprise.log.store import LogReader, SessionInfo, StateRecord
-from reprise.replay.known import Known, of_record
+from reprise.errors import UsageError
+from reprise.log.postgres import Log
+from reprise.log.store import SessionInfo
 from reprise.replay.report import Report, StepReport
-from reprise.replay.state_report import READ_BYTES
-from reprise.replay.verify import EVERYTHING, Replays, Scope, verify
+from reprise.replay.verify import EVERYTHING, Replays, Scope
 from reprise.report.page import page
-from reprise.sandbox.environment import difference, environment_kernel, environment_spec
-from reprise.sandbox.named import NamedEnvironment
-from reprise.workspace.manifest import Entry
 from reprise.workspace.replaced import replacing
 
 __all__ = ["counts", "verified"]
-
-#: Seconds that a running kernel has to say what stands in it; a cell may keep it busy.
-ANSWER_S = 60.0
 
 EXAMPLES = """\
   reprise verify 3f2a
@@ -123,74 +110,20 @@ async def verified(
 
     folder: the notebook's, for a backend without workspaces of its own (`fresh_sandbox`).
     """
-    reader = await log.reader(session)
-    info = await reader.info()
 
     async def password(prompt: str) -> str | None:
         return await asyncio.to_thread(getpass.getpass, f"{prompt} (never stored) ")
 
-    named = await environment_of(reader, info)
-    async with AsyncExitStack() as stack:
-        backend, spec = stack.enter_context(fresh_sandbox(info, named, folder))
-        # Without isolation a sandbox works in a copy of the folder, and each needs its own.
-        again = spec
-        if not backend.isolated and replays != "once":
-            _, again = stack.enter_context(fresh_sandbox(info, named, folder))
-        terminal.status("asking the running kernel …")
-        live, unasked = await _live(reader, info, stack)
-        if unasked:
-            terminal.warn(unasked)
-        terminal.status("starting a fresh sandbox …")
-        report = await verify(
-            reader,
-            backend,
-            spec,
-            scope=scope,
-            live=live,
-            replays=replays,
-            again=again,
-            outside=await _outside(reader, info, named),
-            on_step=told,
-            on_progress=lambda text: terminal.status(f"{text} of {info.steps}"),
-            ask_password=password if terminal.err.isatty() else None,
-        )
+    report = await verification.verified(
+        log,
+        session,
+        scope=scope,
+        replays=replays,
+        folder=folder,
+        on_step=told,
+        on_progress=terminal.status,
+        on_unasked=terminal.warn,
+        ask_password=password if terminal.err.isatty() else None,
+    )
     terminal.status("")
-    return replace(report, unsaid=(unasked, *report.unsaid)) if unasked else report
-
-
-async def _live(
-    reader: LogReader, info: SessionInfo, stack: AsyncExitStack
-) -> tuple[Known | None, str]:
-    """The state of the session's running kernel, or why it cannot be had."""
-    connection = running_kernel(info)
-    if connection is None:
-        return None, ""
-    patience = Patience(start=ANSWER_S, answer=ANSWER_S)
-    try:
-        kernel = await stack.enter_async_context(
-            await aconnect(connection_file=connection, start=False, patience=patience)
-        )
-        told = await kernel.state()
-        record = StateRecord(told.seq, now_us(), told.files, told.variables)
-        known = await of_record(reader, record, "running kernel")
-    except (UnavailableError, Refused, TypeError, ValueError) as error:
-        return None, f"The running kernel did not tell its state ({error}); it is not compared."
-
-    async def read(entry: Entry) -> bytes | None:
-        try:
-            return await kernel.workspace.read(entry.path, limit=READ_BYTES)
-        except RepriseError:
-            return None
-
-    return replace(known, read=read), ""
-
-
-async def _outside(reader: LogReader, info: SessionInfo, named: NamedEnvironment) -> list[str]:
-    """How today's environment differs from the one the session last ran in."""
-    if info.environment is None:
-        return []
-    language = environment_kernel(named, language_kernel(info.kernel))
-    now = await asyncio.to_thread(environment_spec, named, language)
-    if now.digest == info.environment:
-        return []
-    return difference(await reader.environment(info.environment), now.to_json())
+    return report

@@ -5,11 +5,14 @@ One shape, whoever asks. Times are ISO 8601 in UTC, durations seconds.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from reprise.log.check import CheckReport
+from reprise.log.deletion import Dependents
 from reprise.log.model import Json
-from reprise.log.store import NetworkRow, Notice, SessionInfo, SkillMount, StepRecord
+from reprise.log.store import Artifact, NetworkRow, Notice, SessionInfo, SkillMount, StepRecord
 
 
 def iso(at_us: int) -> str:
@@ -92,4 +95,47 @@ def network_json(row: NetworkRow) -> dict[str, Json]:
         "duration_s": row.duration_us / 1e6,
         "replay": row.replay,
         "detail": dict(row.detail),
+    }
+
+
+def artifact_json(artifact: Artifact) -> dict[str, Json]:
+    return {
+        "artifact": str(artifact.id),
+        "session": str(artifact.session),
+        "seq": artifact.seq,
+        "path": artifact.path,
+        "sha256": artifact.sha256,
+        "size": artifact.size,
+        "mode": artifact.mode,
+        "actor": artifact.actor.to_json(),
+        "at": iso(artifact.at),
+    }
+
+
+def check_json(report: CheckReport) -> dict[str, Json]:
+    """Whether a session's record is whole."""
+    return {
+        "session": str(report.session),
+        "whole": report.ok,
+        "steps": report.steps,
+        "outcomes": report.outcomes,
+        "outputs": report.outputs,
+        "blobs": report.blobs,
+        "chain": report.chain,
+        "fault": None if report.fault is None else vars(report.fault),
+    }
+
+
+def dependents_json(found: Dependents, deleted: Sequence[uuid.UUID]) -> dict[str, Json]:
+    """What a deletion would take along or wait for, and what it has taken."""
+    return {
+        "session": str(found.session.id),
+        "steps": found.steps,
+        "forks": [str(fork.id) for fork in found.forks],
+        "held": [
+            {"session": str(each.id), "holder": dict(each.holder or {})} for each in found.held
+        ],
+        "keys": list(found.keys),
+        "artifacts": found.artifacts,
+        "deleted": [str(each) for each in deleted],
     }
