@@ -49,7 +49,12 @@ class DetachedSandbox:
             network = await asyncio.to_thread(Network, self._spec, recorded)
             self.link.attach(await Guest.start(self._backend, network.spec, self.link))
             self.link.egress = network.beside(self.link.guest, self._reader, known.shut)
-        await self.link.guest.ready()
+        try:
+            await self.link.guest.ready()
+        except BaseException:
+            # Whoever was not let in does not leave either: nobody else would end it.
+            await self.link.guest.kill()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
