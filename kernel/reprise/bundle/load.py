@@ -162,3 +162,21 @@ async def _write(filled: Importing, part: Part, progress: Progress | None) -> No
             progress(f"writing a blob of {part.size:,} bytes …")
     elif not isinstance(part, layout.Head | Seal):
         await filled.record(part)
+
+
+def checked_json(checked: Checked) -> dict[str, object]:
+    """What a bundle holds, for programs."""
+    head, seal = checked.head, checked.seal
+    signed = seal.signed
+    return {
+        "session": str(head.session),
+        "kernel": head.kernel,
+        "steps": head.steps,
+        "events": head.events,
+        "chain": head.chain,
+        "blobs": seal.blobs,
+        "blob_bytes": seal.blob_bytes,
+        "digest": seal.digest,
+        "signed_by": None if signed is None else str(signed.key),
+        "comment": None if signed is None else signed.comment,
+    }

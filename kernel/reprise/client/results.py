@@ -346,3 +346,21 @@ def mount_result(reply: Mapping[str, Json], outputs: Iterable[Output], key: str)
         files=_count(result.get("files")),
         bytes=_count(result.get("bytes")),
     )
+
+
+def command_json(result: CommandResult) -> dict[str, Json]:
+    """A command's result for programs."""
+    return {
+        "seq": result.seq,
+        "digest": result.digest,
+        "outcome": result.status,
+        "exit_code": result.exit_code,
+        "signal": result.signal,
+        "timed_out": result.timed_out,
+        "duration_s": result.duration_s,
+        "stdout": result.stdout,
+        "stderr": result.stderr,
+        "streams": {"stdout": vars(result.stdout_end), "stderr": vars(result.stderr_end)},
+        "key": result.key,
+        "repeated": result.repeated,
+    }

@@ -9,6 +9,7 @@ import uuid
 from pathlib import Path
 
 from reprise.client import CommandResult, Kernel, Output, StreamEnd, connect
+from reprise.client.results import command_json
 from reprise.client.workspace import BackgroundStatus
 from reprise.commands.opened import add_session, find_session, opened_log, took, when
 from reprise.commands.terminal import Terminal, printable
@@ -115,26 +116,7 @@ def _tell(
     result: CommandResult, args: argparse.Namespace, kernel: Kernel, terminal: Terminal
 ) -> int:
     if args.json:
-        terminal.json(
-            {
-                "session": str(kernel.session),
-                "seq": result.seq,
-                "digest": result.digest,
-                "outcome": result.status,
-                "exit_code": result.exit_code,
-                "signal": result.signal,
-                "timed_out": result.timed_out,
-                "duration_s": result.duration_s,
-                "stdout": result.stdout,
-                "stderr": result.stderr,
-                "streams": {
-                    "stdout": vars(result.stdout_end),
-                    "stderr": vars(result.stderr_end),
-                },
-                "key": result.key,
-                "repeated": result.repeated,
-            }
-        )
+        terminal.json({"session": str(kernel.session), **command_json(result)})
         return 0 if result.ok else 1
     for name, end in (("stdout", result.stdout_end), ("stderr", result.stderr_end)):
         if end.cut:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import uuid
 
-from reprise.client.holder import held_elsewhere, running_kernel
+from reprise.client import forks
+from reprise.client.forks import Forked
 from reprise.commands.opened import add_session, find_session, opened_log
 from reprise.commands.terminal import Terminal
-from reprise.errors import UnavailableError
-from reprise.jupyter.visitor import KernelWorkspace
-from reprise.log.postgres import Log
-from reprise.log.store import SessionInfo
 
 EXAMPLES = """\
   reprise fork 3f2a                   as it stands after its last step
@@ -55,61 +51,24 @@ def add_interrupt(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, terminal: Terminal) -> int:
-    fork, went = asyncio.run(
+    found = asyncio.run(
         forked(args.session, args.at, terminal, attach=args.attach, interrupt=args.interrupt)
     )
     if args.json:
-        terminal.json(as_json(fork, went))
+        terminal.json(found.to_json())
     else:
-        terminal.line(str(fork.id))
+        terminal.line(str(found.info.id))
     return 0
-
-
-def as_json(fork: SessionInfo, went: list[str]) -> dict[str, object]:
-    """A fork for programs. `attached`: what leads to it now."""
-    return {
-        "session": str(fork.id),
-        "parent": str(fork.parent),
-        "fork_seq": fork.fork_seq,
-        "steps": fork.steps,
-        "attached": went,
-    }
 
 
 async def forked(
     named: str, at: int | None, terminal: Terminal, *, attach: bool, interrupt: bool
-) -> tuple[SessionInfo, list[str]]:
-    """Fork a session; with `attach` whatever leads to it leads to the fork from then on.
-
-    Returns the fork and the keys that went over. The session itself stays as it is.
-    """
+) -> Forked:
+    """Fork the session that a person named; with `attach` its notebook and kernel go over."""
     async with opened_log(terminal) as log:
         session = await find_session(log, named)
-        info = await (await log.reader(session)).info()
-        connection = running_kernel(info)
-        if attach and info.holder is not None and connection is None:
-            raise held_elsewhere(info)
-        fork = await log.fork(session, at)
-        went = []
-        if attach:
-            if connection is not None:
-                terminal.status("the kernel goes over …")
-                with KernelWorkspace(connection) as kernel:
-                    await _go_over(kernel, fork, interrupt)
-                terminal.status("")
-            went = await log.rebind(session, fork)
-        return await _info(log, fork), went
-
-
-async def _go_over(kernel: KernelWorkspace, fork: uuid.UUID, interrupt: bool) -> None:
-    try:
-        await asyncio.to_thread(kernel.attach, fork, interrupt=interrupt)
-    except UnavailableError as error:
-        raise UnavailableError(
-            f"{error} The fork is there, as session {fork}, and nothing leads to it; `reprise"
-            f" delete {fork}` takes it away."
-        ) from error
-
-
-async def _info(log: Log, session: uuid.UUID) -> SessionInfo:
-    return await (await log.reader(session)).info()
+        found = await forks.forked(
+            log, session, at, attach=attach, interrupt=interrupt, on_progress=terminal.status
+        )
+        terminal.status("")
+        return found

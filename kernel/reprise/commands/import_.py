@@ -9,7 +9,14 @@ import sys
 import uuid
 from pathlib import Path
 
-from reprise.bundle.load import DEFAULT_LIMIT, Checked, Loaded, check_bundle, load_bundle
+from reprise.bundle.load import (
+    DEFAULT_LIMIT,
+    Checked,
+    Loaded,
+    check_bundle,
+    checked_json,
+    load_bundle,
+)
 from reprise.bundle.signature import read_public_key
 from reprise.bundle.source import opened
 from reprise.commands.opened import opened_log
@@ -85,7 +92,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
 
 def _tell_checked(checked: Checked, as_json: bool, terminal: Terminal) -> None:
     if as_json:
-        terminal.json({"whole": True, **_as_json(checked)})
+        terminal.json({"whole": True, **checked_json(checked)})
         return
     terminal.line(f"whole: session {checked.head.session}, {_holds(checked)}")
     terminal.line(_signer(checked))
@@ -95,7 +102,9 @@ def _tell(loaded: Loaded, as_json: bool, terminal: Terminal) -> None:
     checked = loaded.checked
     if as_json:
         imported = loaded.outcome == "imported"
-        terminal.json({**_as_json(checked), "session": str(loaded.session), "imported": imported})
+        terminal.json(
+            {**checked_json(checked), "session": str(loaded.session), "imported": imported}
+        )
         return
     if loaded.outcome == "there":
         terminal.line(f"session {loaded.session} is here already, step for step; nothing changed")
@@ -123,20 +132,3 @@ def _signer(checked: Checked) -> str:
     if signed is None:
         return "unsigned: nothing tells who made it"
     return f"signed by {signed.key.name} ({signed.key}): {signed.comment}"
-
-
-def _as_json(checked: Checked) -> dict[str, object]:
-    head, seal = checked.head, checked.seal
-    signed = seal.signed
-    return {
-        "session": str(head.session),
-        "kernel": head.kernel,
-        "steps": head.steps,
-        "events": head.events,
-        "chain": head.chain,
-        "blobs": seal.blobs,
-        "blob_bytes": seal.blob_bytes,
-        "digest": seal.digest,
-        "signed_by": None if signed is None else str(signed.key),
-        "comment": None if signed is None else signed.comment,
-    }

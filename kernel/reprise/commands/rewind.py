@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from reprise.commands.fork import add_at, add_interrupt, as_json, forked
+from reprise.commands.fork import add_at, add_interrupt, forked
 from reprise.commands.opened import add_session
 from reprise.commands.terminal import Terminal
 
@@ -23,12 +23,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, terminal: Terminal) -> int:
-    fork, went = asyncio.run(
+    found = asyncio.run(
         forked(args.session, args.at, terminal, attach=True, interrupt=args.interrupt)
     )
     if args.json:
-        terminal.json(as_json(fork, went))
+        terminal.json(found.to_json())
     else:
+        fork = found.info
         where = "before the first step" if fork.fork_seq == -1 else f"after step {fork.fork_seq}"
         terminal.line(
             f"Session {fork.id} goes on {where} of session {fork.parent}, which stays as it is."
