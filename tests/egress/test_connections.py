@@ -428,3 +428,43 @@ async def test_an_interceptor_that_breaks_harms_nobody_else(
 def test_a_refusal_is_no_failure_to_reach() -> None:
     assert not issubclass(Refused, NotReached)
     assert not issubclass(NotReached, Refused)
+
+
+# A session whose network is shut -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("replayed", [False, True])
+async def test_from_a_step_on_nothing_is_connected_whatever_the_rules_say(
+    peer: StartPeer, replayed: bool
+) -> None:
+    async with serving(echo) as server:
+        guest = await peer({"private": [f"a.test:{server.port}"]}, resolver=here)
+        guest.egress.shut(3, "for a reason")
+        guest.egress.begin(3, replay=replayed)
+        guest.open(1, "a.test", server.port)
+        assert await guest.refusal(1) == (403, f"a.test:{server.port} was not asked: for a reason")
+        guest.egress.end(3)  # nor between the steps
+        guest.open(2, "a.test", server.port)
+        assert (await guest.refusal(2))[0] == 403
+        guest.egress.begin(4, replay=replayed)
+        guest.open(3, "a.test", server.port)
+        assert (await guest.refusal(3))[0] == 403
+        assert {row.verdict for row in guest.rows} == {"refused"}
+
+
+async def test_what_an_earlier_step_opened_is_cut_when_the_network_is_shut(peer: StartPeer) -> None:
+    async with serving(echo) as server:
+        guest = await peer({"private": [f"a.test:{server.port}"]}, resolver=here)
+        guest.egress.shut(3, "for a reason")
+        guest.egress.begin(2, replay=True)
+        guest.open(1, "a.test", server.port)
+        await guest.accepted(1)
+        guest.tell(1, b"d", b"ping")
+        heard = await guest.hear()
+        while heard[1] != b"d":
+            heard = await guest.hear()
+        assert heard == (1, b"d", b"ping")
+        guest.egress.begin(4, replay=True)
+        while heard[1] != b"x":
+            heard = await guest.hear()
+        await until(lambda: any(row.reason == "for a reason" for row in guest.rows))

@@ -118,7 +118,7 @@ class Egress:
         self._ledger.begin(step, replay, recorded or self._offline)
         if self._shut is not None and step > self._shut[0]:
             for tunnel in self._tunnels.values():
-                tunnel.cut(StreamGone(self._shut[1]))
+                tunnel.ended_by(Over(self._shut[1]))
 
     def end(self, step: int) -> None:
         """A step has ended; rows of all that it has asked so far are with the sink."""

@@ -61,7 +61,7 @@ class StreamGone(Exception):
 
 
 class Over(StreamGone):
-    """A limit of the environment is used up; the message is the sentence for the person."""
+    """A limit of the environment is used up, or the network is shut; the message says which."""
 
 
 class Resolver(Protocol):

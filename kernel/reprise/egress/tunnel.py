@@ -182,15 +182,17 @@ class Tunnel:
             self._send(self._id, b"e", b"")
 
     def abort(self) -> None:
+        self.ended_by(StreamGone("the connection was cut"))
+
+    def ended_by(self, error: StreamGone) -> None:
+        """Cut it, and tell the guest; whoever reads or writes hears this error."""
         if not self.over:
             self._send(self._id, b"x", b"")
-            self.cut(StreamGone("the connection was cut"))
+            self.cut(error)
 
     def _counted(self, up: int, down: int) -> None:
         try:
             self._count(up, down)
         except Over as error:
-            if not self.over:
-                self._send(self._id, b"x", b"")
-                self.cut(error)
+            self.ended_by(error)
             raise
