@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -149,6 +149,14 @@ class LiveWorkspace:
         told = reply.content.get("commands")
         found = [_status(each) for each in told] if isinstance(told, list) else []
         return sorted(found, key=lambda each: each.command)
+
+    async def programs(self, names: Iterable[str]) -> frozenset[str]:
+        """Those of the names, or absolute paths, by which a command would find a program."""
+        wanted = list(dict.fromkeys(names))
+        if not wanted:
+            return frozenset()
+        told = (await self.ask("programs", names=wanted)).content.get("found")
+        return frozenset(each for each in wanted if isinstance(told, list) and each in told)
 
     async def state(self) -> State:
         content = (await self.ask("state")).content

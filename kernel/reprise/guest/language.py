@@ -109,6 +109,17 @@ class LanguageKernel:
         os.chdir(cwd)
         os.execve(argv[0], argv, env)  # noqa: S606
 
+    def finds(self, program: str) -> bool:
+        """Whether a command would find a program of that name, or at that absolute path."""
+        paths = [program]
+        if "/" not in program:
+            folders = self.env.get("PATH", os.defpath).split(":")
+            paths = [os.path.join(folder, program) for folder in folders]
+        return any(
+            path.startswith("/") and os.path.isfile(path) and os.access(path, os.X_OK)
+            for path in paths
+        )
+
     def interrupt(self) -> None:
         """SIGINT to its process group, as jupyter_client does."""
         self._signal(signal.SIGINT)

@@ -370,6 +370,9 @@ class Service:
                 return {}, []
             case "commands":
                 return {"commands": self._commands.listed()}, []
+            case "programs":
+                names = arguments["names"]
+                return {"found": [name for name in names if self._language.finds(name)]}, []
             case "usage":
                 tree = self._tree()
                 used = watch.filled([self._settings.workspace]) if self._settings.isolated else 0

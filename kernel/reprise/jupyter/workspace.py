@@ -18,6 +18,9 @@ from reprise.workspace.transfer import workspace_manifest
 
 #: Bytes of a file in one reply.
 PIECE = 4 << 20
+#: Programs that one request looks for, and characters of a name.
+PROGRAMS = 200
+PROGRAM_NAME = 4_000
 
 Answer = tuple[dict[str, Json], list[bytes]]
 
@@ -60,6 +63,8 @@ async def _answer(session: LiveSession, content: Mapping[str, Json], actor: Acto
             return told, []
         case "commands":
             return {"commands": [_listed(each) for each in await guest.commands()]}, []
+        case "programs":
+            return {"found": sorted(await guest.programs(_names(content.get("names"))))}, []
         case "state":
             state = await session.upkeep.state()
             return {"seq": state.seq, "files": state.files, "variables": state.variables}, []
@@ -67,8 +72,18 @@ async def _answer(session: LiveSession, content: Mapping[str, Json], actor: Acto
             return {"seq": await session.upkeep.reset()}, []
         case other:
             raise GuestCallFailed(
-                f"No operation {other!r}; there are list, read, keep, commands, state and reset."
+                f"No operation {other!r}; there are list, read, keep, commands, programs, state "
+                "and reset."
             )
+
+
+def _names(asked: Json) -> list[str]:
+    if not isinstance(asked, list) or len(asked) > PROGRAMS:
+        raise ValueError(f"`names` is a list of at most {PROGRAMS} programs")
+    for name in asked:
+        if not isinstance(name, str) or "\0" in name or not 0 < len(name) <= PROGRAM_NAME:
+            raise ValueError("a program's name is text without NUL")
+    return asked
 
 
 def _listed(command: BackgroundCommand) -> dict[str, Json]:

@@ -8,7 +8,7 @@ import json
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -289,6 +289,14 @@ class Guest:
     async def commands(self) -> list[BackgroundCommand]:
         """Background commands since the language kernel started, ended ones among them."""
         return await self._ask("commands", {}, (), background_commands)
+
+    async def programs(self, names: Collection[str]) -> frozenset[str]:
+        """Those of the names, or absolute paths, by which a command would find a program."""
+        wanted = list(names)
+        body, _ = await self.call("programs", {"names": wanted})
+        found = body.get("found")
+        # It can lie about what is there, and about nothing else.
+        return frozenset(name for name in wanted if isinstance(found, list) and name in found)
 
     async def _ask(
         self,

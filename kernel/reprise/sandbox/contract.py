@@ -56,6 +56,8 @@ Calls, arguments → answer:
                     to its whole tree, answered when nothing of it is left
     commands        {} → {commands: [{name, pid, running, exit_code, signal, started_us}]}: of
                     background
+    programs        {names} → {found}: those of the names (or absolute paths) that a command would
+                    find a program by
 
 Kinds of errors: "not-found", "not-a-file", "denied", "full" (no room), "outside" (the path leads
 out of the workspace), "deep", "os" (another error of the operating system), "arguments", "name" (no
