@@ -1,15 +1,17 @@
-"""What an operator sets for all kernels of a server, in `jupyter_server_config.py`."""
+"""What an operator sets of Reprise in `jupyter_server_config.py`: for kernels, and for the API."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import MutableMapping
-from typing import Final
+from typing import Any, Final
 
-from traitlets import Bool, Unicode
+from traitlets import Bool, Dict, Float, Integer, TraitError, Unicode, default, validate
 from traitlets.config import LoggingConfigurable
 
 from reprise import settings
+from reprise.errors import UsageError
+from reprise_server.api.rates import parse_rate
 
 
 class Reprise(LoggingConfigurable):
@@ -50,6 +52,65 @@ class Reprise(LoggingConfigurable):
             value = getattr(self, trait)
             if value:
                 environ[variable] = value
+
+
+RATES: Final = {"read": "1200/min", "write": "120/min", "execute": "120/min"}
+
+
+class RepriseApi(LoggingConfigurable):
+    """Settings of the REST API below reprise/api: `c.RepriseApi.concurrent = 8`."""
+
+    rates = Dict(
+        value_trait=Unicode(),
+        default_value=RATES,
+        config=True,
+        help="How often one person may ask, by kind of action: NUMBER/s, NUMBER/min or NUMBER/h."
+        " What is not named keeps its default.",
+    )
+    concurrent = Integer(
+        32, min=1, config=True, help="Requests of one person under way at the same time."
+    )
+    patience = Float(
+        60.0, min=1.0, config=True, help="Seconds after which a request is given up (503)."
+    )
+    body_patience = Float(
+        120.0, min=1.0, config=True, help="Seconds within which a request's body must have come."
+    )
+    bodies_bytes = Integer(
+        256 << 20,
+        min=1 << 20,
+        config=True,
+        help="Bytes of request bodies that are in memory at the same time, of everybody together.",
+    )
+    logins = Dict(
+        value_trait=Unicode(),
+        config=True,
+        help="The database login of each person, by the name that Jupyter knows (default: that very"
+        " name). Only the person of the login that this server uses may act for a team or the"
+        " organisation here, and in that login's personal scope.",
+    )
+    owner = Unicode(
+        config=True,
+        help="Whose server this is, by the name that Jupyter knows; JupyterHub says it. Where there"
+        " is none, whoever may log in acts as the one who runs the server.",
+    )
+
+    @default("owner")
+    def _owner(self) -> str:
+        return os.environ.get("JUPYTERHUB_USER", "")
+
+    @validate("rates")
+    def _whole_rates(self, proposal: Any) -> dict[str, str]:
+        usual = dict(RATES)
+        unknown = set(proposal["value"]) - set(usual)
+        if unknown:
+            raise TraitError(f"there is no action {min(unknown)!r}; there are {', '.join(usual)}")
+        try:
+            for text in proposal["value"].values():
+                parse_rate(text)
+        except UsageError as error:
+            raise TraitError(str(error)) from None
+        return {**usual, **proposal["value"]}
 
 
 VARIABLES: Final = {

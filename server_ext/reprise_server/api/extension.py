@@ -1,0 +1,39 @@
+"""Brings the API into a Jupyter server, and lets go of the database when the server stops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jupyter_server.extension.application import ExtensionApp
+from jupyter_server.utils import url_path_join
+
+from reprise_server.api import events, parts
+from reprise_server.api.service import Service
+from reprise_server.settings import RepriseApi
+
+
+class ApiExtension(ExtensionApp):
+    """A second point of the extension: only an application is told that the server stops."""
+
+    name = "reprise"
+    load_other_extensions = True
+    #: Not before the server has loaded it.
+    service: Service | None = None
+
+    def initialize(self, argv: Any = None) -> None:  # noqa: ARG002
+        """Register handlers and event schemas. The database is not opened yet."""
+        server = self.serverapp
+        if server is None or server.event_logger is None:
+            raise RuntimeError("the API belongs to a Jupyter server, and was loaded without one")
+        self.service = Service(
+            RepriseApi(parent=server), parts.PARTS, server.event_logger, server.log
+        )
+        events.register(server.event_logger)
+        base = server.web_app.settings["base_url"]
+        given = {"service": self.service}
+        routes = [(url_path_join(base, pattern), made, given) for pattern, made in parts.routes()]
+        server.web_app.add_handlers(".*$", routes)  # type: ignore[no-untyped-call]
+
+    async def stop_extension(self) -> None:
+        if self.service is not None:
+            await self.service.close()

@@ -1,0 +1,103 @@
+"""What all handlers of one server share: its log, its limits, its document, its events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from reprise.errors import DatabaseUnavailable, UnavailableError
+from reprise.log.postgres import Log
+from reprise_server.api import document, events
+from reprise_server.api.limits import Limits
+from reprise_server.api.refusals import Refused
+from reprise_server.settings import RepriseApi
+
+if TYPE_CHECKING:
+    import logging
+
+    from jupyter_events import EventLogger
+
+
+class Service:
+    """One for each server. parts: of the OpenAPI document."""
+
+    def __init__(
+        self,
+        settings: RepriseApi,
+        parts: tuple[str, ...],
+        told: EventLogger,
+        said: logging.Logger,
+    ) -> None:
+        self.settings = settings
+        self.limits = Limits(settings.rates, settings.concurrent)
+        self._events = told
+        self._said = said
+        self._parts = parts
+        self._held = 0
+        self._log: Log | None = None
+        self._login: str | None = None
+        self._opening = asyncio.Lock()
+        self._closed = False
+
+    @cached_property
+    def document(self) -> document.Document:
+        """Read at the first request, not while the server starts."""
+        return document.document(self._parts)
+
+    def described(self, base_url: str) -> dict[str, Any]:
+        """The document as this server serves it."""
+        return {**self.document.value, "servers": [{"url": f"{base_url}reprise/api"}]}
+
+    async def log(self) -> Log:
+        """The log, opened at first use; a lost connection it opens again by itself.
+
+        Raises DatabaseUnavailable; the next request tries again.
+        """
+        async with self._opening:
+            if self._closed:
+                raise Refused(503, "stopping", "This server is stopping.", retry_after_s=5)
+            if self._log is None:
+                try:
+                    self._log = await Log.connect()
+                except DatabaseUnavailable:
+                    raise
+                except UnavailableError as error:
+                    # It names the database and what its login may not: for the operator's eyes.
+                    raise DatabaseUnavailable(str(error)) from error
+            return self._log
+
+    async def login(self) -> str:
+        """The login of the database, as which everything is done there."""
+        if self._login is None:
+            log = await self.log()
+            ((login,),) = await log.query("SELECT session_user::text")
+            self._login = str(login)
+        return self._login
+
+    def emit(self, event: str, said: Mapping[str, Any]) -> None:
+        """Tell listeners of Jupyter's event system. What they do with it delays nobody."""
+        events.emit(self._events, event, said, self._said)
+
+    def hold(self, size: int) -> None:
+        """Bytes of a body are in memory now. Raises Refused (503) when all bodies are too many."""
+        if self._held + size > self.settings.bodies_bytes:
+            raise Refused(
+                503,
+                "busy",
+                "Too many uploads are under way on this server. Try again.",
+                retry_after_s=5,
+            )
+        self._held += size
+
+    def release(self, size: int) -> None:
+        self._held -= size
+
+    async def close(self) -> None:
+        """Let go of the database. Requests that still come are refused."""
+        self._closed = True
+        async with self._opening:
+            if self._log is not None:
+                await self._log.close()
+                self._log = None
