@@ -150,6 +150,14 @@ class LiveWorkspace:
         found = [_status(each) for each in told] if isinstance(told, list) else []
         return sorted(found, key=lambda each: each.command)
 
+    async def environment(self) -> tuple[str, str | None]:
+        """Digest of the environment that the session runs in now, and why its network is shut."""
+        content = (await self.ask("environment")).content
+        digest, shut = content.get("environment"), content.get("shut")
+        if not isinstance(digest, str):
+            raise Refused("The kernel did not say which environment the session runs in.")
+        return digest, None if shut is None else str(shut)
+
     async def programs(self, names: Iterable[str]) -> frozenset[str]:
         """Those of the names, or absolute paths, by which a command would find a program."""
         wanted = list(dict.fromkeys(names))

@@ -63,6 +63,8 @@ async def _answer(session: LiveSession, content: Mapping[str, Json], actor: Acto
             return told, []
         case "commands":
             return {"commands": [_listed(each) for each in await guest.commands()]}, []
+        case "environment":
+            return {"environment": session.environment, "shut": _shut(session)}, []
         case "programs":
             return {"found": sorted(await guest.programs(_names(content.get("names"))))}, []
         case "state":
@@ -72,9 +74,14 @@ async def _answer(session: LiveSession, content: Mapping[str, Json], actor: Acto
             return {"seq": await session.upkeep.reset()}, []
         case other:
             raise GuestCallFailed(
-                f"No operation {other!r}; there are list, read, keep, commands, programs, state "
-                "and reset."
+                f"No operation {other!r}; there are list, read, keep, commands, environment, "
+                "programs, state and reset."
             )
+
+
+def _shut(session: LiveSession) -> str | None:
+    """Why nothing is connected, whatever the environment allows."""
+    return None if session.vouched.shut is None else session.vouched.shut[1]
 
 
 def _names(asked: Json) -> list[str]:
