@@ -56,7 +56,7 @@ def add(acts: Any, common: argparse.ArgumentParser) -> None:
 
 def _allow(args: argparse.Namespace, terminal: Terminal) -> int:
     for each in args.places:
-        _must_be_dialled(each, args.private)
+        must_be_dialled(each, args.private)
     environment = network_allow(args.environment, args.places, private=args.private)
     index = package_index() if PACKAGE_INDEX in args.places else None
     if args.json:
@@ -73,7 +73,7 @@ def _allow(args: argparse.Namespace, terminal: Terminal) -> int:
     return 0
 
 
-def _must_be_dialled(place: str, private: bool) -> None:
+def must_be_dialled(place: str, private: bool) -> None:
     """Refuse an address that is never dialled under such a rule, rather than every connection."""
     found = None if place == PACKAGE_INDEX else rule(place)
     address = None if found is None else parse(found.host)

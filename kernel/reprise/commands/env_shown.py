@@ -7,17 +7,16 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from reprise.client.environments import InUse, as_json, listed, packages_of, spec_of
 from reprise.commands.env_limits import MEANINGS, told
-from reprise.commands.env_sessions import InUse, session_environment, sessions_of_environments
+from reprise.commands.env_sessions import session_environment, sessions_of_environments
 from reprise.commands.opened import SHOWN_ID
 from reprise.commands.terminal import Terminal
-from reprise.environments.files import size_of
 from reprise.errors import RepriseError
-from reprise.jupyter.kernelspec import NATIVE, language_kernel
 from reprise.log.model import Json
 from reprise.quantities import amount
 from reprise.sandbox.built import SHOWN, built_folder
-from reprise.sandbox.environment import difference, environment_kernel, environment_spec
+from reprise.sandbox.environment import difference
 from reprise.sandbox.named import LIMIT_NAMES, NamedEnvironment, environments, load
 from reprise.sandbox.network import NetworkRules
 
@@ -54,12 +53,12 @@ def _show(args: argparse.Namespace, terminal: Terminal) -> int:
     environment = load(args.name or args.environment)
     # What stands on the host is read each time; a built one that is gone is shown all the same.
     try:
-        spec, missing = _spec_of(environment), ""
+        spec, missing = spec_of(environment), ""
     except RepriseError as error:
         spec, missing = {}, str(error)
-    packages = {str(name): str(version) for name, version, _ in spec.get("packages", ())}
+    packages = packages_of(spec)
     if args.json:
-        terminal.json({**_as_json(environment), "packages": packages, "missing": missing or None})
+        terminal.json({**as_json(environment), "packages": packages, "missing": missing or None})
         return 0
     terminal.line(f"environment {environment.name}")
     terminal.line(f"stands on   {_standing(environment, spec)}")
@@ -97,11 +96,6 @@ def _show(args: argparse.Namespace, terminal: Terminal) -> int:
     return 0
 
 
-def _spec_of(environment: NamedEnvironment) -> dict[str, Json]:
-    kernel = environment_kernel(environment, language_kernel(NATIVE))
-    return environment_spec(environment, kernel).to_json()
-
-
 def _standing(environment: NamedEnvironment, spec: Mapping[str, Json]) -> str:
     if environment.packages is not None:
         return f"{environment.packages} (built; `reprise env lock {environment.name}`)"
@@ -120,21 +114,6 @@ def _network(rules: NetworkRules) -> str:
     if rules.secrets:
         said += f"; credentials for {', '.join(sorted({each.host for each in rules.secrets}))}"
     return said
-
-
-def _as_json(environment: NamedEnvironment) -> dict[str, object]:
-    return {
-        "environment": environment.name,
-        "limits": asdict(environment.sandbox_limits()),
-        "set": sorted(environment.limits),
-        "mounts": [mount.to_json() for mount in environment.mounts],
-        "variables": dict(environment.variables),
-        "built": environment.packages,
-        "image": environment.image,
-        "network": environment.network.to_json(),
-        "reuse": environment.reuse,
-        "output": environment.output,
-    }
 
 
 def _set_here(environment: NamedEnvironment, name: str) -> str:
@@ -161,21 +140,21 @@ def _list(args: argparse.Namespace, terminal: Terminal) -> int:
             {
                 "environments": names,
                 "in_use": args.environment,
-                "details": [_listed(each, used) for each in found],
+                "details": [listed(each, used) for each in found],
                 "broken": broken,
             }
         )
         return 0
     rows = []
     for environment in found:
-        listed = _listed(environment, used)
+        said = listed(environment, used)
         marked = "  (in use)" if environment.name == args.environment else ""
         rows.append(
             [
                 environment.name + marked,
                 _short(environment),
-                "" if listed["bytes"] is None else amount(listed["bytes"]),
-                _by_whom(listed["sessions"]),
+                "" if said["bytes"] is None else amount(said["bytes"]),
+                _by_whom(said["sessions"]),
             ]
         )
     terminal.table(["environment", "stands on", "size", "sessions"], rows)
@@ -184,25 +163,6 @@ def _list(args: argparse.Namespace, terminal: Terminal) -> int:
     if unknown:
         terminal.warn(f"Which sessions use them is not known: {unknown}")
     return 0
-
-
-def _listed(environment: NamedEnvironment, used: InUse) -> dict[str, Any]:
-    """One environment. sessions: of the host's prefix none is told, since no session names it."""
-    sessions, size = None, None
-    if environment.packages is not None:
-        sessions = [str(each.id) for each in used.built.get(environment.packages, ())]
-        folder = built_folder(environment.packages)
-        size = size_of(folder) if folder.is_dir() else None
-    elif environment.image is not None:
-        sessions = [str(each.id) for each in used.image.get(environment.image, ())]
-    return {
-        "environment": environment.name,
-        "built": environment.packages,
-        "image": environment.image,
-        "here": environment.packages is None or size is not None,
-        "bytes": size,
-        "sessions": sessions,
-    }
 
 
 def _short(environment: NamedEnvironment) -> str:
@@ -241,5 +201,5 @@ def _diff(args: argparse.Namespace, terminal: Terminal) -> int:
 def _side(named: str, terminal: Terminal) -> Mapping[str, Json]:
     """The spec of an environment as it is now, or of the one that a session last ran in."""
     if named in environments():
-        return _spec_of(load(named))
+        return spec_of(load(named))
     return session_environment(named, terminal)[1]
