@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from reprise.jupyter.sidecar import read_sidecar
 from reprise.jupyter.static.bundle import ORIGINAL
 from reprise.log.postgres import Log
 from tests.fixtures.kernel import Client, Kernel, Kernels, Ran
@@ -32,9 +31,7 @@ PATCH = f"class Table:\n    def _repr_html_(self): return {ATTACK!r}"
 
 def agent(client: Client, kernel: Kernel, kind: str = "cell", **payload: Any) -> Ran:
     """A step that an agent asks for."""
-    sidecar = read_sidecar(kernel.path)
-    assert sidecar is not None
-    return client.step(kind, payload, actor=AGENT, token=sidecar["agent_token"])
+    return client.step(kind, payload, actor=AGENT, token=kernel.agent_token)
 
 
 def html(ran: Ran) -> str:

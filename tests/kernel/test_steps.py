@@ -14,7 +14,6 @@ from typing import Any
 import psutil
 import pytest
 
-from reprise.jupyter.sidecar import read_sidecar
 from tests.fixtures.kernel import Kernel, Kernels, shown_text
 
 BACKENDS = ("process", "bubblewrap")
@@ -402,9 +401,7 @@ def test_only_who_reads_the_kernels_file_acts_as_an_agent(kernel: Kernel, kernel
     for token in (None, "", "0" * 64, 7):
         ran = client.step("command", payload, actor=actor, token=token)
         assert (ran.status, ran.text()) == ("error", "")
-    sidecar = read_sidecar(kernel.path)
-    assert sidecar is not None
-    ran = client.step("command", payload, actor=actor, token=sidecar["agent_token"])
+    ran = client.step("command", payload, actor=actor, token=kernel.agent_token)
     assert ran.text() == "agent\n"
     claimed = client.step("command", payload, actor={"kind": "system"})
     assert claimed.status == "error"
