@@ -11,42 +11,44 @@ import re
 import unicodedata
 from dataclasses import replace
 
-from reprise.errors import BadSkill
 from reprise.log.model import Json
-from reprise.skills.contract import (
-    MAX_NAME,
-    NAME,
-    SKILL_FILE,
-    Finding,
-    Severity,
-    Skill,
-    SkillTree,
-)
-from reprise.skills.frontmatter import Frontmatter, Mapping, Node, Scalar, Sequence, parse
+from reprise.skills.contract import MAX_NAME, NAME, SKILL_FILE, Finding, Skill, SkillTree
+from reprise.skills.frontmatter import Frontmatter, parse
+from reprise.skills.rules import Unusable, found
+from reprise.skills.yaml_tree import Mapping, Node, Scalar, Sequence
 
 #: agentskills.io, "Specification".
 MAX_DESCRIPTION = 1_024
 MAX_COMPATIBILITY = 500
-
 FIELDS = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
 
-#: Fields that the specification does not name, and whose they are. Other clients pass over them.
 _CLAUDE_CODE = "Claude Code"
-CLIENT_FIELDS: dict[str, str] = {
-    "agent": _CLAUDE_CODE,
-    "argument-hint": _CLAUDE_CODE,
-    "arguments": _CLAUDE_CODE,
-    "context": _CLAUDE_CODE,
-    "disable-model-invocation": _CLAUDE_CODE,
-    "disallowed-tools": _CLAUDE_CODE,
-    "effort": _CLAUDE_CODE,
-    "hooks": _CLAUDE_CODE,
-    "model": _CLAUDE_CODE,
-    "paths": _CLAUDE_CODE,
-    "shell": _CLAUDE_CODE,
-    "user-invocable": _CLAUDE_CODE,
-    "when_to_use": _CLAUDE_CODE,
-}
+#: Fields that the specification does not name, and whose they are. Other clients pass over them.
+CLIENT_FIELDS: dict[str, str] = dict.fromkeys(
+    (
+        "agent",
+        "argument-hint",
+        "arguments",
+        "context",
+        "disable-model-invocation",
+        "disallowed-tools",
+        "effort",
+        "hooks",
+        "model",
+        "paths",
+        "shell",
+        "user-invocable",
+        "version",
+        "when_to_use",
+    ),
+    _CLAUDE_CODE,
+)
+
+_MARKS = re.compile("[\u0300-\u036f]")
+_PARENTHESES = re.compile(r"\([^()]*\)")
+#: A tool, a tool of an MCP server, or a pattern of either; in parentheses what of it.
+_TOOL = re.compile(r"[A-Za-z_*][\w.:/*-]*(?:\([^()]+\))?")
+_TOOLS = re.compile(r"(?:[^\s,()]|\([^()]*\))+|[()]")
 
 
 def read_skill(tree: SkillTree, *, folder: str | None = None) -> Skill:
@@ -69,15 +71,25 @@ def examine(
     """As `read_skill`, with the findings as the strict check weighs them, and the file's parts."""
     path = skill_file(tree)
     reading = _Reading(parse(tree.get(path) or b"", path), path, folder)
+    skill = Skill(
+        name=reading.name(),
+        description=reading.description(),
+        body=reading.front.body.strip(),
+        tree=tree,
+        license=reading.text("license"),
+        compatibility=reading.compatibility(),
+        metadata=reading.metadata(),
+        allowed_tools=reading.allowed_tools(),
+        other=reading.other(),
+    )
     if path != SKILL_FILE:
         reading.find(
             "skill-file",
-            "error",
             None,
             f"The file is called {path}; where case counts, clients look for {SKILL_FILE} only.",
             f"Rename it to {SKILL_FILE}.",
         )
-    return reading.skill(tree), reading.findings, reading.front
+    return skill, reading.findings, reading.front
 
 
 def skill_file(tree: SkillTree) -> str:
@@ -87,9 +99,12 @@ def skill_file(tree: SkillTree) -> str:
     for entry in tree.manifest:
         if entry.path.casefold() == SKILL_FILE.casefold():
             return entry.path
-    raise BadSkill(
-        f"There is no {SKILL_FILE} at the top of this folder, so it is no skill. Name the folder "
-        f"that the {SKILL_FILE} is in, or write one."
+    raise Unusable(
+        "skill-missing",
+        SKILL_FILE,
+        None,
+        "There is no such file at the top of this folder, so it is no skill.",
+        "Name the folder that it is in, or write one.",
     )
 
 
@@ -102,46 +117,27 @@ class _Reading:
         self.folder = folder
         self.findings = list(front.findings)
 
-    def skill(self, tree: SkillTree) -> Skill:
-        description = self.description()
-        name = self.name()
-        other = self.other()
-        return Skill(
-            name=name,
-            description=description,
-            body=self.front.body.strip(),
-            tree=tree,
-            license=self.text("license"),
-            compatibility=self.compatibility(),
-            metadata=self.metadata(),
-            allowed_tools=self.allowed_tools(),
-            other=other,
-            findings=(),
-        )
-
-    def find(self, rule: str, severity: Severity, field: str | None, text: str, mend: str) -> None:
-        line = None if field is None else self.front.key_lines.get(field, 1)
-        self.findings.append(Finding(rule, severity, self.path, line, text, mend))
+    def find(self, rule: str, field: str | None, text: str, mend: str) -> None:
+        line = None if field is None else self.front.key_lines.get(field)
+        self.findings.append(found(rule, self.path, line, text, mend))
 
     def text(self, field: str) -> str | None:
-        """A field that is one text; what is none is told and passed over, or taken as written."""
+        """A field that is one text; a number is taken as written, None stands for no text."""
         node = self.front.fields.get(field)
         if node is None:
             return None
         if not isinstance(node, Scalar):
-            what = "a list" if isinstance(node, Sequence) else "a mapping"
             self.find(
-                f"{field}-type",
-                "error",
+                "field-type",
                 field,
-                f"{field} is {what}, so it is passed over.",
+                f"{field} is {_what(node)}, so it is passed over.",
                 "Write it as text on one line.",
             )
             return None
-        if node.kind == "nothing":
+        text = node.text.strip()
+        if node.kind == "nothing" or not text:
             self.find(
-                f"{field}-empty",
-                "error",
+                "field-empty",
                 field,
                 f"{field} is empty.",
                 "Write something behind the colon, or take the field out.",
@@ -149,22 +145,12 @@ class _Reading:
             return None
         if node.kind != "text":
             self.find(
-                f"{field}-type",
-                "error",
+                "field-type",
                 field,
-                f"{field} is a {_KINDS[node.kind]} ({node.text}), where text is expected.",
+                f"{field} is {_what(node)}, where text is expected.",
                 f'Put it in quotes: {field}: "{node.text}"',
             )
-        text = node.text.strip()
-        if not text:
-            self.find(
-                f"{field}-empty",
-                "error",
-                field,
-                f"{field} is empty.",
-                "Write something into the quotes, or take the field out.",
-            )
-        return text or None
+        return text
 
     def name(self) -> str:
         folder = None if self.folder is None else usable_name(self.folder)
@@ -172,52 +158,64 @@ class _Reading:
         if "name" not in self.front.fields:
             self.find(
                 "name-missing",
-                "error",
                 None,
                 "There is no name, which the specification requires.",
                 f"Add the line name: {folder or 'NAME'}",
             )
-        name = written and usable_name(written)
+        name = usable_name(written) if written else None
         if written and written != name:
-            long = len(written) > MAX_NAME
+            self._find_name(written, name)
+        if written and self.folder is not None and written != self.folder:
             self.find(
-                "name-length" if long else "name-format",
-                "error",
+                "name-folder",
                 "name",
-                f"The name has {len(written)} characters; {MAX_NAME} are allowed."
-                if long
-                else f"{written!r} is no name: lowercase letters a to z, digits, and single "
-                "hyphens between them." + (f" It is called {name} here." if name else ""),
-                f"Call it {name}." if name else "Give it such a name.",
+                f"The name is {_short(written)}, but the folder is called {_short(self.folder)}.",
+                "Make both the same.",
             )
         name = name or folder
         if not name:
-            raise BadSkill(
-                f"{self.path}: the skill has no name that can be used. Add a line name: … of "
-                "lowercase letters, digits and hyphens, equal to the name of its folder."
-            )
-        if self.folder is not None and written and written != self.folder:
-            self.find(
-                "name-folder",
-                "error",
-                "name",
-                f"The name is {written!r}, but the folder is called {self.folder!r}.",
-                "Make both the same.",
+            raise Unusable(
+                "name-missing" if written is None else "name-format",
+                self.path,
+                self.front.key_lines.get("name", 1),
+                "The skill has no name that can be used.",
+                "Add a line name: … of lowercase letters, digits and hyphens, equal to the name of "
+                "its folder.",
             )
         return name
+
+    def _find_name(self, written: str, name: str | None) -> None:
+        here = f" It is called {name} here." if name else ""
+        mend = f"Call it {name}." if name else "Give it such a name."
+        if len(written) > MAX_NAME:
+            self.find(
+                "name-length",
+                "name",
+                f"The name has {len(written):,} characters; {MAX_NAME} are allowed.{here}",
+                mend,
+            )
+        else:
+            self.find(
+                "name-format",
+                "name",
+                f"{_short(written)} is no name: lowercase letters a to z, digits, and single "
+                f"hyphens between them.{here}",
+                mend,
+            )
 
     def description(self) -> str:
         description = self.text("description")
         if description is None:
-            raise BadSkill(
-                f"{self.path}: there is no description, or none that is text. Add a line "
-                "description: … that says what the skill does and when to use it; without it "
-                "nobody would."
+            raise Unusable(
+                "description-missing",
+                self.path,
+                self.front.key_lines.get("description"),
+                "There is no description that is text, so nobody can tell when to use it.",
+                "Add a line description: … that says what the skill does and when to use it.",
             )
         if len(description) > MAX_DESCRIPTION:
             self.find(
                 "description-length",
-                "error",
                 "description",
                 f"The description has {len(description):,} characters; {MAX_DESCRIPTION:,} are "
                 "allowed.",
@@ -230,7 +228,6 @@ class _Reading:
         if compatibility is not None and len(compatibility) > MAX_COMPATIBILITY:
             self.find(
                 "compatibility-length",
-                "error",
                 "compatibility",
                 f"compatibility has {len(compatibility):,} characters; {MAX_COMPATIBILITY} are "
                 "allowed.",
@@ -245,124 +242,89 @@ class _Reading:
             return {}
         if not isinstance(node, Mapping):
             self.find(
-                "metadata-type",
-                "error",
+                "field-type",
                 "metadata",
-                "metadata is no mapping of names to texts, so it is passed over.",
+                f"metadata is {_what(node)}, so it is passed over.",
                 "Write each entry in a line of its own below it, indented: NAME: VALUE",
             )
             return {}
-        found: dict[str, str] = {}
+        values: dict[str, str] = {}
         for key, value in node.pairs:
+            values[key.text] = _in_words(value)
             if isinstance(value, Scalar) and value.kind == "text":
-                found[key.text] = value.text
                 continue
-            if isinstance(value, Scalar):
-                found[key.text] = value.text
-                what = f"a {_KINDS[value.kind]}" if value.kind != "nothing" else "empty"
-                mend = f'Put it in quotes: {key.text}: "{value.text}"'
-            else:
-                what = "a list" if isinstance(value, Sequence) else "a mapping"
-                found[key.text] = _in_words(value)
-                mend = "Write it as one text, such as a, b, c in quotes."
             self.findings.append(
-                Finding(
+                found(
                     "metadata-text",
-                    "error",
                     self.path,
                     key.line,
-                    f"{key.text} in metadata is {what}; its values are texts.",
-                    mend,
+                    f"{_short(key.text)} in metadata is {_what(value)}; its values are texts.",
+                    f'Put it in quotes: {key.text}: "{value.text}"'
+                    if isinstance(value, Scalar)
+                    else 'Write it as one text, such as "a, b, c".',
                 )
             )
-        return found
+        return values
 
     def allowed_tools(self) -> tuple[str, ...]:
         node = self.front.fields.get("allowed-tools")
-        if node is None:
-            return ()
         if isinstance(node, Sequence):
-            self.find(
-                "allowed-tools-list",
-                "warning",
-                "allowed-tools",
-                "allowed-tools is a list, as Claude Code takes it; the specification asks for one "
-                "text.",
-                "Write them in one line with spaces between: " + " ".join(_texts(node)),
-            )
-            return tuple(tool for item in _texts(node) for tool in split_tools(item))
-        text = self.text("allowed-tools")
-        tools = split_tools(text or "")
-        if text and "," in _PARENTHESES.sub("", text):
-            self.find(
-                "allowed-tools-list",
-                "warning",
-                "allowed-tools",
-                "The tools in allowed-tools stand between commas, as Claude Code takes them; the "
-                "specification asks for spaces.",
-                "Write spaces between: " + " ".join(tools),
-            )
+            listed = [item.text for item in node.items if isinstance(item, Scalar)]
+            tools = tuple(tool for item in listed for tool in split_tools(item))
+            self._find_listed("is a list", tools)
+        else:
+            text = self.text("allowed-tools") or ""
+            tools = split_tools(text)
+            if "," in _PARENTHESES.sub("", text):
+                self._find_listed("has commas", tools)
         for tool in tools:
             if not _TOOL.fullmatch(tool):
                 self.find(
-                    "allowed-tools-format",
-                    "error",
+                    "tools-format",
                     "allowed-tools",
-                    f"{tool!r} in allowed-tools names no tool.",
+                    f"{_short(tool)} in allowed-tools names no tool.",
                     "Write NAME or NAME(WHICH), such as Read or Bash(git:*).",
                 )
+                break
         return tools
 
+    def _find_listed(self, what: str, tools: tuple[str, ...]) -> None:
+        self.find(
+            "tools-list",
+            "allowed-tools",
+            f"allowed-tools {what}, as {_CLAUDE_CODE} takes it; the specification asks for one "
+            "text with spaces between the tools.",
+            f"Write allowed-tools: {_short(' '.join(tools), quoted=False)}",
+        )
+
     def other(self) -> dict[str, Json]:
-        found: dict[str, Json] = {}
+        values: dict[str, Json] = {}
         for name, node in self.front.fields.items():
             if name in FIELDS:
                 continue
-            found[name] = node.to_json()
+            values[name] = node.to_json()
             client = CLIENT_FIELDS.get(name)
             if client is not None:
                 self.find(
-                    "client-field",
-                    "warning",
+                    "field-client",
                     name,
-                    f"{name} is a field of {client}; the specification does not name it, and "
-                    "other clients pass over it.",
+                    f"{name} is a field of {client}; the specification does not name it, and other "
+                    "clients pass over it.",
                     f"Keep it if the skill is for {client}, and say so in compatibility.",
                 )
             else:
                 self.find(
-                    "unknown-field",
-                    "error",
+                    "field-unknown",
                     name,
-                    f"The specification names no field {name!r}.",
+                    f"The specification names no field {_short(name)}.",
                     "Put it below metadata, or take it out.",
                 )
-        return found
-
-
-_KINDS = {"number": "number", "truth": "truth value", "nothing": "nothing"}
-
-_MARKS = re.compile("[\u0300-\u036f]")
-_PARENTHESES = re.compile(r"\([^()]*\)")
-#: A tool, a tool of an MCP server, or a pattern of either; in parentheses what of it.
-_TOOL = re.compile(r"[A-Za-z_*][\w.:/*-]*(?:\([^()]+\))?")
-_TOOLS = re.compile(r"(?:[^\s,()]|\([^()]*\))+|[()]")
+        return values
 
 
 def split_tools(text: str) -> tuple[str, ...]:
     """The tools in an allowed-tools: between spaces or commas that stand in no parentheses."""
     return tuple(_TOOLS.findall(text))
-
-
-def _texts(node: Sequence) -> list[str]:
-    return [item.text for item in node.items if isinstance(item, Scalar)]
-
-
-def _in_words(node: Node) -> str:
-    """A list or mapping as one text, for a place where only text can stand."""
-    if isinstance(node, Sequence) and all(isinstance(item, Scalar) for item in node.items):
-        return ", ".join(_texts(node))
-    return json.dumps(node.to_json(), ensure_ascii=False)
 
 
 def usable_name(text: str) -> str | None:
@@ -371,3 +333,25 @@ def usable_name(text: str) -> str | None:
     words = re.findall(r"[a-z0-9]+", _MARKS.sub("", unicodedata.normalize("NFKD", text)).lower())
     name = "-".join(words)[:MAX_NAME].strip("-")
     return name if NAME.fullmatch(name) else None
+
+
+def _what(node: Node) -> str:
+    if isinstance(node, Scalar):
+        kinds = {"number": "a number", "truth": "true or false", "nothing": "empty"}
+        return kinds.get(node.kind, "text") + (f" ({_short(node.text)})" if node.text else "")
+    return "a list" if isinstance(node, Sequence) else "a mapping"
+
+
+def _in_words(node: Node) -> str:
+    """Whatever it is as one text, for a place where only text can stand."""
+    if isinstance(node, Scalar):
+        return node.text
+    if isinstance(node, Sequence) and all(isinstance(item, Scalar) for item in node.items):
+        return ", ".join(item.text for item in node.items if isinstance(item, Scalar))
+    return json.dumps(node.to_json(), ensure_ascii=False)
+
+
+def _short(text: str, *, quoted: bool = True) -> str:
+    """For a message: some public skills have a whole prompt where a word belongs."""
+    cut = text if len(text) <= 80 else text[:79] + "…"
+    return repr(cut) if quoted else cut
