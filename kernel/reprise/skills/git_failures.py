@@ -14,8 +14,8 @@ _MEANINGS: Final = (
         r"not our ref|unadvertised object|remote error: upload-pack: not our",
         UsageError,
         (
-            "The server does not give that commit: it has none of that id, or gives only what a branch "
-            "or tag stands at. Name a branch or a tag with --ref."
+            "The server does not give that commit: it has none of that id, or gives only what a "
+            "branch or tag stands at. Name a branch or a tag with --ref."
         ),
     ),
     (
@@ -26,8 +26,8 @@ _MEANINGS: Final = (
         UsageError,
         (
             "It is not there, or you may not read it. Reprise asks for no password: set up a "
-            "credential helper (https) or a key with its agent (ssh), so that `git ls-remote` works by "
-            "itself."
+            "credential helper (https) or a key with its agent (ssh), so that `git ls-remote` works "
+            "by itself."
         ),
     ),
     (
@@ -39,8 +39,8 @@ _MEANINGS: Final = (
         r"dubious ownership",
         UsageError,
         (
-            "It belongs to somebody else, whose settings git would follow. Clone it, or say that you "
-            "trust it: git config --global --add safe.directory PATH"
+            "It belongs to somebody else, whose settings git would follow. Clone it, or say that "
+            "you trust it: git config --global --add safe.directory PATH"
         ),
     ),
     (
