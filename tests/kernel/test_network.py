@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import http.server
 import json
 import shutil
 import sys
-import threading
-import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,83 +13,7 @@ import pytest
 from reprise.log.store import NetworkRow
 from tests.fixtures.commands import Reprise
 from tests.fixtures.kernel import Kernel, Kernels
-
-#: Not 127.0.0.1, which programs ask without a proxy (NO_PROXY).
-ADDRESS = "127.0.0.2"
-
-
-class Site:
-    """A web server of this machine: a greeting, and a package index with one small wheel."""
-
-    def __init__(self, address: str, folder: Path) -> None:
-        self.asked: list[str] = []
-        asked = self.asked
-        wheel = pure_wheel(folder)
-        page = (
-            f'<a href="/files/{wheel.name}#sha256={hashlib.sha256(wheel.read_bytes()).hexdigest()}">'
-            f"{wheel.name}</a>"
-        )
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                asked.append(self.path)
-                pages = {
-                    "/": b"hello",
-                    "/simple/reprise-greeting/": page.encode(),
-                    f"/files/{wheel.name}": wheel.read_bytes(),
-                }
-                body = pages.get(self.path)
-                self.send_response(404 if body is None else 200)
-                html = self.path.startswith("/simple")
-                self.send_header(
-                    "Content-Type", "text/html" if html else "application/octet-stream"
-                )
-                self.send_header("Content-Length", str(len(body or b"")))
-                self.end_headers()
-                self.wfile.write(body or b"")
-
-            do_HEAD = do_GET  # noqa: N815
-
-            def log_message(self, *_: Any) -> None:
-                return
-
-        self.server = http.server.ThreadingHTTPServer((address, 0), Handler)
-        self.server.daemon_threads = True
-        self.place = f"{address}:{self.server.server_address[1]}"
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,))
-        self.thread.start()
-
-    def stop(self) -> None:
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
-
-
-def pure_wheel(folder: Path) -> Path:
-    """A wheel with one module, as `pip wheel` would make it."""
-    path = folder / "reprise_greeting-1.0-py3-none-any.whl"
-    info = "reprise_greeting-1.0.dist-info"
-    files = {
-        "reprise_greeting.py": "text = 'greetings'\n",
-        f"{info}/METADATA": "Metadata-Version: 2.1\nName: reprise-greeting\nVersion: 1.0\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    record = [
-        f"{name},sha256={base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip('=')},{len(text)}"
-        for name, text in files.items()
-    ]
-    files[f"{info}/RECORD"] = "\n".join([*record, f"{info}/RECORD,,", ""])
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, text in files.items():
-            archive.writestr(name, text)
-    return path
-
-
-@pytest.fixture(params=[ADDRESS])
-def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
-    found = Site(request.param, tmp_path)
-    yield found
-    found.stop()
+from tests.fixtures.site import ADDRESS, Site
 
 
 def environment(kernels: Kernels, name: str, **network: Any) -> str:
