@@ -251,6 +251,10 @@ class Endpoint(APIHandler):
             raise HTTPError(HTTPStatus.FORBIDDEN)
         return self._admitted.person
 
+    def emit(self, event: str, said: Mapping[str, Any]) -> None:
+        """Tell listeners of Jupyter's event system that this person did something."""
+        self.service.emit(event, {"by": str(self.person), **said})
+
     async def _run(self, name: str, arguments: tuple[str, ...]) -> None:
         admitted = self._admitted
         if self._finished:

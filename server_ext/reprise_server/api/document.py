@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +32,9 @@ _BOOLEANS: Final = {"true": True, "false": False}
 
 #: Query parameters of Jupyter's own, allowed everywhere.
 JUPYTERS: Final = frozenset({"token", "_xsrf", "no_track_activity"})
+
+#: Errors among which the one that is told is chosen; a long list may have one for each item.
+_LOOKED_AT: Final = 50
 
 #: A checker's words repeat the value, which may be long.
 _MOST_SAID: Final = 300
@@ -90,7 +93,7 @@ class Operation:
         validator = self.bodies[content_type]
         if validator is not None:
             try:
-                error = best_match(validator.iter_errors(value))
+                error = best_match(islice(validator.iter_errors(value), _LOOKED_AT))
             except RecursionError:
                 raise _invalid("The body is nested too deep.") from None
             if error is not None:
@@ -137,13 +140,13 @@ class Document:
                 parameters[parameter.place, parameter.name] = parameter
         request = said.get("requestBody", {})
         bodies = {
-            kind: self._validator(f"{at}/requestBody/content/{_escaped(kind)}/schema")
+            kind: self.validator(f"{at}/requestBody/content/{_escaped(kind)}/schema")
             if "json" in kind
             else None
             for kind in request.get("content", {})
         }
         responses = {
-            status: self._validator(f"{at}/responses/{status}/content/application~1json/schema")
+            status: self.validator(f"{at}/responses/{status}/content/application~1json/schema")
             for status, each in said["responses"].items()
             if "application/json" in each.get("content", {})
         }
@@ -153,9 +156,9 @@ class Document:
         if "$ref" in said:
             at = said["$ref"].removeprefix("#")
             said = self.value["components"]["parameters"][at.rpartition("/")[2]]
-        schema = said["schema"]
+        schema = self._resolved(said["schema"])
         many = schema.get("type") == "array"
-        kind = schema["items"]["type"] if many else schema.get("type", "string")
+        kind = self._resolved(schema["items"] if many else schema).get("type", "string")
         default = schema.get("default", [] if many else None)
         return Parameter(
             said["name"],
@@ -164,10 +167,17 @@ class Document:
             kind,
             many,
             default,
-            self._validator(f"{at}/schema"),
+            self.validator(f"{at}/schema"),
         )
 
-    def _validator(self, pointer: str) -> Draft202012Validator:
+    def _resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What a schema that only refers to another one says."""
+        while "$ref" in schema:
+            schema = self.value["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+        return schema
+
+    def validator(self, pointer: str) -> Draft202012Validator:
+        """Checks a value by the schema at a JSON pointer of the document."""
         return Draft202012Validator(
             {"$ref": f"{_SELF}#{pointer}"},
             registry=self._registry,
@@ -198,8 +208,7 @@ def _invalid(message: str, where: str | None = None) -> Refused:
     return Refused(400, "invalid-request", message, details=details)
 
 
-@cache
-def document(parts: tuple[str, ...]) -> Document:
+def assembled(parts: Iterable[str]) -> Document:
     """The document of these parts: files of the folder, named without their ending.
 
     A part holds `paths`, and `components` that no other part has. Every operation may also be

@@ -26,7 +26,7 @@ class ApiExtension(ExtensionApp):
         if server is None or server.event_logger is None:
             raise RuntimeError("the API belongs to a Jupyter server, and was loaded without one")
         self.service = Service(
-            RepriseApi(parent=server), parts.PARTS, server.event_logger, server.log
+            RepriseApi(parent=server), parts.document, server.event_logger, server.log
         )
         events.register(server.event_logger)
         base = server.web_app.settings["base_url"]

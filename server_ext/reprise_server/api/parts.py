@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final
 
-from reprise_server.api import server
+from reprise_server.api import environments, server
 from reprise_server.api.base import Endpoint
-from reprise_server.api.document import parts_paths
+from reprise_server.api.document import Document, assembled, parts_paths
 
 #: A part adds its endpoints here, and its name below. (`server` is in openapi/base.yaml.)
-ENDPOINTS: Final[tuple[type[Endpoint], ...]] = (*server.ENDPOINTS,)
-PARTS: Final[tuple[str, ...]] = ()
+ENDPOINTS: Final[tuple[type[Endpoint], ...]] = (
+    *server.ENDPOINTS,
+    *environments.ENDPOINTS,
+)
+PARTS: Final[tuple[str, ...]] = ("environments",)
 
 ROOT: Final = "/reprise/api"
+
+
+@cache
+def document() -> Document:
+    """The whole document. What an Authorizer is asked about is said by the handlers alone."""
+    found = assembled(PARTS)
+    for endpoint in ENDPOINTS:
+        for method, made in endpoint.operations.items():
+            found.value["paths"][endpoint.path][method]["x-jupyter"] = {
+                "action": made.action,
+                "resource": made.resource or endpoint.auth_resource,
+                "widens": made.widens,
+            }
+    return found
 
 
 def routes() -> list[tuple[str, type[Endpoint]]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from reprise.errors import DatabaseUnavailable, UnavailableError
 from reprise.log.postgres import Log
-from reprise_server.api import document, events
+from reprise_server.api import events
+from reprise_server.api.document import Document
 from reprise_server.api.limits import Limits
 from reprise_server.api.refusals import Refused
 from reprise_server.settings import RepriseApi
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class Service:
-    """One for each server. parts: of the OpenAPI document."""
+    """One for each server. described: makes the OpenAPI document."""
 
     def __init__(
         self,
         settings: RepriseApi,
-        parts: tuple[str, ...],
+        described: Callable[[], Document],
         told: EventLogger,
         said: logging.Logger,
     ) -> None:
@@ -34,7 +35,7 @@ class Service:
         self.limits = Limits(settings.rates, settings.concurrent)
         self._events = told
         self._said = said
-        self._parts = parts
+        self._described = described
         self._held = 0
         self._log: Log | None = None
         self._login: str | None = None
@@ -42,9 +43,9 @@ class Service:
         self._closed = False
 
     @cached_property
-    def document(self) -> document.Document:
+    def document(self) -> Document:
         """Read at the first request, not while the server starts."""
-        return document.document(self._parts)
+        return self._described()
 
     def described(self, base_url: str) -> dict[str, Any]:
         """The document as this server serves it."""
