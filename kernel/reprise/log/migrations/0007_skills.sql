@@ -146,18 +146,18 @@ BEGIN
         -- A version goes forward, and is deprecated; nothing else of it ever changes.
         IF array_position(ARRAY['draft','reviewed','published'], NEW.state)
                >= array_position(ARRAY['draft','reviewed','published'], OLD.state)
-           AND (NEW.scope, NEW.name, NEW.number, NEW.digest, NEW.description, NEW.by, NEW.at,
+           AND (NEW.scope, NEW.name, NEW.number, NEW.digest, NEW.description, NEW."by", NEW.at,
                 NEW.origin::text, NEW.note, NEW.from_scope, NEW.from_number)
                IS NOT DISTINCT FROM
-               (OLD.scope, OLD.name, OLD.number, OLD.digest, OLD.description, OLD.by, OLD.at,
+               (OLD.scope, OLD.name, OLD.number, OLD.digest, OLD.description, OLD."by", OLD.at,
                 OLD.origin::text, OLD.note, OLD.from_scope, OLD.from_number) THEN
             RETURN NEW;
         END IF;
     ELSIF TG_OP = 'UPDATE' AND TG_TABLE_NAME = 'skill_uses' THEN
         -- Of a deleted session the count stays, and what it was counted for goes.
         IF NEW.session IS NULL AND NEW.seq IS NULL AND NEW.detail IS NULL
-           AND (NEW.use, NEW.digest, NEW.what, NEW.by, NEW.at)
-               IS NOT DISTINCT FROM (OLD.use, OLD.digest, OLD.what, OLD.by, OLD.at)
+           AND (NEW.use, NEW.digest, NEW.what, NEW."by", NEW.at)
+               IS NOT DISTINCT FROM (OLD.use, OLD.digest, OLD.what, OLD."by", OLD.at)
            AND EXISTS (SELECT FROM reprise.deletions d
                         WHERE d.session = OLD.session AND d.transaction = pg_current_xact_id())
         THEN
@@ -402,7 +402,7 @@ BEGIN
         OR p.path ~ '[\x01-\x1f\x7f<>:"|?*\\]'
         OR p.path ~ '(^|/)(|\.|\.\.)(/|$)'
         OR p.path ~ '[. ](/|$)'
-        OR p.path ~* '(^|/)(con|prn|aux|nul|com[0-9]|lpt[0-9])([. ][^/]*)?(/|$)'
+        OR p.path ~* '(^|/)(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *(\.[^/]*)?(/|$)'
         OR cardinality(string_to_array(p.path, '/')) > 21
         OR EXISTS (SELECT FROM unnest(string_to_array(p.path, '/')) AS s(name)
                     WHERE octet_length(s.name) > 255)
@@ -411,21 +411,19 @@ BEGIN
         PERFORM reprise.refuse_skill('RP014', format('%L is no path of a file of a skill.', wrong),
             'Rename the file: a clean relative path that every system can write.');
     END IF;
-    SELECT min(p.path) INTO wrong FROM unnest(paths) AS p(path)
-     GROUP BY lower(normalize(p.path, NFC)) HAVING count(*) > 1 LIMIT 1;
+    -- Files, each once, and the folders above them, each as often as it is implied.
+    SELECT min(place.path) INTO wrong FROM (
+        SELECT p.path, 'file ' || p.nth AS what FROM unnest(paths) WITH ORDINALITY AS p(path, nth)
+        UNION
+        SELECT array_to_string((string_to_array(p.path, '/'))[1:depth], '/'), 'folder'
+          FROM unnest(paths) AS p(path),
+               generate_series(1, cardinality(string_to_array(p.path, '/')) - 1) AS depth
+    ) AS place
+     GROUP BY lower(normalize(place.path, NFC)) HAVING count(*) > 1 LIMIT 1;
     IF FOUND THEN
-        PERFORM reprise.refuse_skill('RP014', format('%L is there twice, as some systems see it.',
-            wrong), 'Rename one: names must differ by more than case.');
-    END IF;
-    SELECT above.path INTO wrong
-      FROM unnest(paths) AS p(path),
-           LATERAL (SELECT string_to_array(p.path, '/') AS names) AS split,
-           LATERAL generate_series(1, cardinality(split.names) - 1) AS depth,
-           LATERAL (SELECT array_to_string(split.names[1:depth], '/') AS path) AS above
-     WHERE above.path IN (SELECT q.path FROM unnest(paths) AS q(path)) LIMIT 1;
-    IF FOUND THEN
-        PERFORM reprise.refuse_skill('RP014', format('%L is a file and a folder.', wrong),
-            'Rename one of them.');
+        PERFORM reprise.refuse_skill('RP014',
+            format('%L is there twice, or would be where case does not count.', wrong),
+            'Rename one of the files or folders.');
     END IF;
 END $$;
 
@@ -523,6 +521,7 @@ CREATE FUNCTION reprise.add_skill(
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     of_scope text := 'personal/' || session_user;
+    skill_file bytea;
     hashes text[];
     total bigint;
     manifest text;
@@ -554,7 +553,10 @@ BEGIN
             ' (0o644 or 0o755) and bytes.', 'Give three arrays of one length.');
     END IF;
     PERFORM reprise.check_skill_paths(paths);
-    IF array_position(paths, 'SKILL.md') IS NULL THEN
+    -- Lenient clients take it however it is written; names that differ by case only are refused.
+    SELECT f.data INTO skill_file FROM unnest(paths, contents) AS f(path, data)
+     WHERE lower(f.path) = 'skill.md';
+    IF NOT FOUND THEN
         PERFORM reprise.refuse_skill('RP014', 'A skill has a file SKILL.md.', 'Add it.');
     END IF;
     SELECT sum(octet_length(c.data)),
@@ -562,7 +564,7 @@ BEGIN
       INTO total, hashes FROM unnest(contents) WITH ORDINALITY AS c(data, place);
     IF total > 67108864
        OR EXISTS (SELECT FROM unnest(contents) AS c(data) WHERE octet_length(c.data) > 16777216)
-       OR octet_length(contents[array_position(paths, 'SKILL.md')]) > 1048576 THEN
+       OR octet_length(skill_file) > 1048576 THEN
         PERFORM reprise.refuse_skill('RP014', 'The skill is too large.',
             '64 MiB in all, 16 MiB a file, 1 MiB of SKILL.md at most.');
     END IF;
@@ -589,8 +591,7 @@ BEGIN
           FROM unnest(hashes, contents) AS f(sha256, data) ORDER BY f.sha256
         ON CONFLICT DO NOTHING;
     INSERT INTO reprise.skill_contents (digest, files, size, words)
-        VALUES (expected, cardinality(paths), total,
-                reprise.skill_words(contents[array_position(paths, 'SKILL.md')]))
+        VALUES (expected, cardinality(paths), total, reprise.skill_words(skill_file))
         ON CONFLICT DO NOTHING;
     INSERT INTO reprise.skill_paths (digest, path, mode, sha256)
         SELECT expected, f.path, f.mode, f.sha256
@@ -802,7 +803,7 @@ BEGIN
        AND e.scope = ANY (reprise.skill_scopes_read()) ORDER BY e.event DESC LIMIT 1;
     PERFORM reprise.refuse_skill('RP013',
         format('You cannot %s: this content was revoked in %s by %s (%s). Nothing was changed.',
-               doing, said.scope, said.by, said.reason),
+               doing, said.scope, said."by", said.reason),
         'Use another version; or a reviewer of that scope, other than who added it, reinstates it.');
 END $$;
 
@@ -860,7 +861,7 @@ BEGIN
                           AND e.act IN ('approve','refuse','withdraw'));
     IF FOUND THEN
         PERFORM reprise.refuse_skill('RP012',
-            format('%s asked for that already (%s), and it is not decided yet.', there.by,
+            format('%s asked for that already (%s), and it is not decided yet.', there."by",
                    there.id), reprise.skill_right_of(to_wider, ARRAY['reviewer','admin']));
     END IF;
     IF (SELECT count(*) FROM reprise.skill_promotions p
@@ -921,11 +922,11 @@ BEGIN
     SELECT e.* INTO said FROM reprise.skill_events e
      WHERE e.promotion = of_id AND e.act IN ('approve','refuse','withdraw');
     IF FOUND THEN
-        IF said.act = acting AND said.by = session_user THEN
+        IF said.act = acting AND said."by" = session_user THEN
             RETURN;
         END IF;
         PERFORM reprise.refuse_skill('RP012',
-            format('This promotion is decided: %s did %s it. Nothing was changed.', said.by,
+            format('This promotion is decided: %s did %s it. Nothing was changed.', said."by",
                    said.act), 'Ask for a promotion anew.');
     END IF;
     SELECT v.* INTO draft FROM reprise.skill_versions v
@@ -979,7 +980,7 @@ BEGIN
         RETURN;
     ELSIF said.act IS NOT NULL THEN
         PERFORM reprise.refuse_skill('RP012',
-            format('This promotion is decided: %s did %s it. Nothing was changed.', said.by,
+            format('This promotion is decided: %s did %s it. Nothing was changed.', said."by",
                    said.act), 'What was approved is taken back with `reprise skills revoke`.');
     END IF;
     INSERT INTO reprise.skill_events (act, scope, name, number, digest, promotion, by, at, reason)
