@@ -1,0 +1,116 @@
+"""Which files a skill's Markdown names, and which of them are not in the skill (pure).
+
+Links are found line by line and from their middle (`](`), not with a parser of Markdown: a file
+made to take a parser long must not hold up a check. What stands in code is no link.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Final, Literal, NamedTuple
+from urllib.parse import unquote
+
+from reprise.skills.contract import SkillTree
+from reprise.workspace.manifest import parents
+
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
+_CODE: Final = re.compile(r"``[^\n]*?``|`[^`\n]*`")
+_LINK: Final = re.compile(r"\]\(\s*(?:<([^<>\n]*)>|([^\s()<>]+(?:\([^\s()]*\)[^\s()<>]*)?))")
+_DEFINITION: Final = re.compile(r" {0,3}\[[^\]\n]{1,200}\]:\s+<?([^\s<>]+)>?\s*$")
+#: Of the folders that the specification names; behind other folders or a variable it is a path of
+#: something else.
+_MENTION: Final = re.compile(
+    r"(?<![\w./\\${}<>~*-])(?:\./)?((?:scripts|references|assets)/[\w./-]*?\w\.[A-Za-z]\w{0,7})\b"
+    r"(?![\w/*{<$-])"
+)
+_BACKSLASHES: Final = re.compile(r"(?<![\w\\])(?:scripts|references|assets)\\\w[\w\\.-]*")
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+#: In place of a name, in examples.
+_STANDS_FOR: Final = re.compile(r"[{}<>$*|…]|\.\.\.|^(?:url|link|path|href)$", re.IGNORECASE)
+
+
+class Named(NamedTuple):
+    """A file that a text names. missing: how it was named when it is not there."""
+
+    line: int
+    path: str
+    how: Literal["link-missing", "link-outside", "path-missing", "path-backslash"]
+
+
+def places(tree: SkillTree) -> frozenset[str]:
+    """The paths of all files of a skill, and of the folders that they are in."""
+    return frozenset(
+        place for entry in tree.manifest for place in (entry.path, *parents(entry.path))
+    )
+
+
+def missing(there: frozenset[str], path: str, text: str) -> Iterator[Named]:
+    """What the Markdown file at `path` names that is not in the skill, each once.
+
+    there: `places` of the skill.  text: the whole file.
+    """
+    told: set[str] = set()
+    for line, target in _links(text):
+        where = _place(path, target)
+        if where is None or where in told:
+            continue
+        told.add(where)
+        if where.startswith("../") or where == "..":
+            yield Named(line, where, "link-outside")
+        # Either way is found in the wild: from the file, and from the skill's own folder.
+        elif where not in there and (_place("", target) or "") not in there:
+            yield Named(line, where, "link-missing")
+    for number, content in enumerate(text.split("\n"), 1):
+        for mention in _MENTION.finditer(content):
+            named = mention[1]
+            beside = (PurePosixPath(path).parent / named).as_posix()
+            if named in told or beside in told or ".." in named:
+                continue
+            told.add(named)
+            if named not in there and beside not in there:
+                yield Named(number, named, "path-missing")
+        for mention in _BACKSLASHES.finditer(content):
+            if mention.group() not in told:
+                told.add(mention.group())
+                yield Named(number, mention.group(), "path-backslash")
+
+
+def _links(text: str) -> Iterator[tuple[int, str]]:
+    """(line, target) of each link and image that stands in no code."""
+    fence = ""
+    for number, content in enumerate(text.split("\n"), 1):
+        mark = _FENCE.match(content)
+        if mark and not fence:
+            fence = mark[1]
+            continue
+        if fence:
+            ends = mark and mark[1].startswith(fence) and not content[mark.end() :].strip()
+            fence = "" if ends else fence
+            continue
+        prose = _CODE.sub("", content)
+        for link in _LINK.finditer(prose):
+            yield number, link[1] or link[2] or ""
+        definition = _DEFINITION.match(prose)
+        if definition:
+            yield number, definition[1]
+
+
+def _place(path: str, target: str) -> str | None:
+    """Where a link leads, as a path in the skill; None when it leads to no file of a skill."""
+    if _SCHEME.match(target) or target.startswith(("/", "#", "?", "~")):
+        return None
+    target = unquote(target.partition("#")[0].partition("?")[0])
+    if not target or "\0" in target or _STANDS_FOR.search(target):
+        return None
+    # A word without a dot or a slash is more often what an example has there than a file.
+    if "/" not in target and "." not in target:
+        return None
+    parts: list[str] = []
+    for part in (*PurePosixPath(path).parent.parts, *target.split("/")):
+        if part == ".." and parts and parts[-1] != "..":
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/".join(parts) or None
