@@ -61,3 +61,14 @@ class Catalog(Promotions, Members):
             ],
         )
         return self._told(version_of(rows[0]))
+
+    # Last, since below it `list` would mean this in the types.
+    async def list(self, scope: Scope | None = None, *, everything: bool = False) -> list[Version]:
+        """The current version of each skill, nearest scope first, in it by name.
+
+        everything: all versions, also drafts that may be seen and what was revoked. A name that
+        several scopes have stands once for each; `rows.nearest` keeps the one that counts.
+        """
+        if everything:
+            return await self._found(None if scope is None else str(scope), None, None, None)
+        return await self._versions("list_skills(%s)", [None if scope is None else str(scope)])

@@ -40,7 +40,7 @@ class Promotions(Reading):
         return await self.promotion(identity)
 
     async def promotions(self, *, everything: bool = False) -> list[Promotion]:
-        """Those that one asked for or may decide: the open ones, or all there were; oldest first."""
+        """Those that one asked for or may decide: the open ones, or all; oldest first."""
         rows = await self._ask(
             "SELECT * FROM reprise.skill_promotions_seen(NULL, %s)", [everything]
         )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from reprise.errors import LogCorrupt, SkillNotFound, UsageError
-from reprise.skills.contract import PERSONAL, Reference, Scope, Skill, SkillTree, Usage, Version
+from reprise.skills.contract import Reference, Scope, Skill, SkillTree, Usage, Version
 from reprise.skills.paths import checked_path, refuse_collisions
 from reprise.skills.read import read_skill
 from reprise.skills.refusals import storable
@@ -17,7 +17,6 @@ from reprise.skills.rows import (
     chosen,
     event_of,
     is_current,
-    nearest,
     version_of,
     with_shipped,
 )
@@ -37,16 +36,6 @@ _COLUMNS = (
 
 class Reading(Trust):
     """Everything here shows what whoever asks may see, and nothing else."""
-
-    async def list(self, scope: Scope | None = None, *, everything: bool = False) -> list[Version]:
-        """The current version of each skill, nearest scope first, in it by name.
-
-        everything: all versions, also drafts that may be seen and what was revoked. A name that
-        several scopes have stands once for each; `rows.nearest` keeps the one that counts.
-        """
-        if everything:
-            return await self._found(None if scope is None else str(scope), None, None, None)
-        return await self._versions("list_skills(%s)", [None if scope is None else str(scope)])
 
     async def search(self, text: str, *, most: int = 20) -> list[Version]:
         """The current versions that `text` fits, best first: by names, descriptions, bodies.
