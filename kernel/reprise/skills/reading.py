@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from reprise.errors import LogCorrupt, SkillNotFound, UsageError
-from reprise.skills.contract import Reference, Scope, Skill, SkillTree, Usage, Version
+from reprise.skills.contract import Reference, Skill, SkillTree, Usage, Version
 from reprise.skills.paths import checked_path, refuse_collisions
 from reprise.skills.read import read_skill
 from reprise.skills.refusals import storable

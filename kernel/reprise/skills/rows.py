@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from reprise.log.store import Standing
 from reprise.skills.contract import (
     ORGANISATION,
     PERSONAL,
@@ -15,7 +16,6 @@ from reprise.skills.contract import (
     Promotion,
     Reference,
     Scope,
-    Standing,
     Usage,
     Version,
 )
@@ -91,11 +91,14 @@ def version_of(row: Row) -> Version:
 def origin_of(text: str) -> Origin:
     """An origin as it was stored; whoever adds a version says it, so nothing of it is relied on."""
     said = json.loads(text)
-    texts = {key: value for key, value in said.items() if isinstance(value, str) and key in _ORIGIN}
-    return Origin(**texts)
-
-
-_ORIGIN = frozenset(Origin.__dataclass_fields__)
+    commit = said.get("commit")
+    return Origin(
+        kind=said["kind"],
+        where=str(said.get("where") or ""),
+        commit=commit if isinstance(commit, str) else None,
+        subfolder=str(said.get("subfolder") or ""),
+        ref=str(said.get("ref") or ""),
+    )
 
 
 def promotion_of(row: Row, version: Version) -> Promotion:

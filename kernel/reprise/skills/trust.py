@@ -7,7 +7,8 @@ import uuid
 from collections.abc import Iterable, Mapping
 
 from reprise.log.model import Json
-from reprise.skills.contract import PERSONAL, Scope, Standing, Usage, Use
+from reprise.log.store import Standing
+from reprise.skills.contract import PERSONAL, Scope, Usage, Use
 from reprise.skills.refusals import Asking, storable
 from reprise.skills.rows import standing_of, usage_of
 from reprise.skills.shipped import shipped_digests
