@@ -21,6 +21,21 @@ class ClientClosed(RepriseError):
     """The client was closed while, or before, this was asked."""
 
 
+class DependenciesMissing(UnavailableError):
+    """What a script says it needs is not in the session, and could not be brought there.
+
+    `requirements` names it (PEP 508). The script was not run.
+    """
+
+    def __init__(self, message: str, requirements: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.requirements = requirements
+
+
+class ProgramMissing(UnavailableError):
+    """No program in the session runs this script, or none of the version that it needs."""
+
+
 class Refused(RepriseError):
     """The kernel took no step for this request; says why. Nothing was run."""
 

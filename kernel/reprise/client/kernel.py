@@ -29,10 +29,12 @@ from reprise.client.results import (
     UploadResult,
 )
 from reprise.client.running import Running, Show
+from reprise.client.skills import RunOptions, SessionSkills, SkillMounted, SkillResult
 from reprise.client.workspace import BackgroundStatus, LiveWorkspace
 from reprise.errors import UsageError
 from reprise.log.model import Actor, Json
 from reprise.log.store import StepRecord
+from reprise.skills.contract import Reference, Version
 from reprise.workspace.manifest import Entry
 from reprise.workspace.replaced import replacing
 
@@ -54,6 +56,7 @@ class AsyncKernel:
         self._actor = actor
         self._asking = Asking(self._reach)
         self._workspace = LiveWorkspace(self._reach, actor)
+        self._skills = SessionSkills(self._reach, self._asking, self._workspace, actor)
 
     # life ---------------------------------------------------------------------------------------
 
@@ -257,6 +260,45 @@ class AsyncKernel:
         done = await self._asking.perform(asked, results.mount_result)
         return done.check() if check else done
 
+    # skills -------------------------------------------------------------------------------------
+
+    async def mount_skill(
+        self,
+        ref: Reference | str | Version,
+        *,
+        actor: Actor | None = None,
+        on_progress: Callable[[str], None] | None = None,
+    ) -> SkillMounted:
+        """Show the very version that a reference means at /skills/NAME, unless it lies there.
+
+        on_progress: called with what is done, a phrase each.
+        Raises SkillNotFound, SkillRevoked, SkillNotTrusted; then nothing was mounted.
+        """
+        return await self._skills.mount(ref, actor=actor, tell=on_progress or _silent)
+
+    async def run_skill(
+        self,
+        ref: Reference | str | Version,
+        script: str,
+        args: Sequence[str] = (),
+        *,
+        check: bool = False,
+        on_output: Show | None = None,
+        on_progress: Callable[[str], None] | None = None,
+        **options: Unpack[RunOptions],
+    ) -> SkillResult:
+        """Mount a skill and run a script of it to its end (docs/running-skills.md).
+
+        script: its path within the skill; `scripts/` may be left out.  args: its arguments, in
+        which {workspace} and {scratch} stand for those folders.  on_output, check: as of `run`.
+        on_progress: as of `mount_skill`.  The rest as in `RunOptions`.
+        Raises as `mount_skill`; UsageError, BadSkill, DependenciesMissing, ProgramMissing for what
+        cannot be run: then the script was not.
+        """
+        told = on_progress or _silent
+        done = await self._skills.run(ref, script, args, options, on_output, told)
+        return done.check() if check else done
+
     # files out ----------------------------------------------------------------------------------
 
     async def files(self, at: int | None = None, *, hashes: bool = True) -> tuple[Entry, ...]:
@@ -375,6 +417,10 @@ class AsyncKernel:
         blobs: Mapping[str, bytes] | None = None,
     ) -> StepRequest:
         return requests.request(kind, payload, key=key, blobs=blobs, actor=actor or self._actor)
+
+
+def _silent(_: str) -> None:
+    """Nobody wants to know how far it has come."""
 
 
 def session_id(session: uuid.UUID | str) -> uuid.UUID:

@@ -32,9 +32,11 @@ from reprise.client.results import (
     UploadResult,
 )
 from reprise.client.running import Running
+from reprise.client.skills import RunOptions, SkillMounted, SkillResult
 from reprise.client.workspace import BackgroundStatus
 from reprise.log.model import Actor
 from reprise.log.store import StepRecord
+from reprise.skills.contract import Reference, Version
 from reprise.workspace.manifest import Entry
 
 T = TypeVar("T")
@@ -167,6 +169,43 @@ class Kernel:
         self, folder: str | Path, target: str | None = None, **options: Unpack[MountOptions]
     ) -> MountResult:
         return self._do(lambda: self._kernel.mount(folder, target, **options))
+
+    def mount_skill(
+        self,
+        ref: Reference | str | Version,
+        *,
+        actor: Actor | None = None,
+        on_progress: Callable[[str], None] | None = None,
+    ) -> SkillMounted:
+        async def work(asked: Asked) -> SkillMounted:
+            told = _told(asked, on_progress)
+            return await self._kernel.mount_skill(ref, actor=actor, on_progress=told)
+
+        return self._portal.call(work, self._kernel.interrupt)
+
+    def run_skill(
+        self,
+        ref: Reference | str | Version,
+        script: str,
+        args: Sequence[str] = (),
+        *,
+        check: bool = False,
+        on_output: Callable[[Output], None] | None = None,
+        on_progress: Callable[[str], None] | None = None,
+        **options: Unpack[RunOptions],
+    ) -> SkillResult:
+        async def work(asked: Asked) -> SkillResult:
+            return await self._kernel.run_skill(
+                ref,
+                script,
+                args,
+                check=check,
+                on_output=_told(asked, on_output),
+                on_progress=_told(asked, on_progress),
+                **options,
+            )
+
+        return self._portal.call(work, self._kernel.interrupt)
 
     # files
 
@@ -315,9 +354,8 @@ class PastHere:
         return self._portal.call(lambda _: self._past.read(path, limit))
 
 
-def _told(
-    asked: Asked, on_output: Callable[[Output], None] | None
-) -> Callable[[Output], None] | None:
-    if on_output is None:
+def _told(asked: Asked, tell: Callable[[T], None] | None) -> Callable[[T], None] | None:
+    """What calls `tell` in the thread that waits."""
+    if tell is None:
         return None
-    return lambda output: asked.tell(on_output, output)
+    return lambda told: asked.tell(tell, told)
