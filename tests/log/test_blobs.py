@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from reprise.errors import LogCorrupt, RepriseError, UnavailableError
+from reprise.log.ahead import HELD, ReadAhead
 from reprise.log.blobs import IN_POSTGRES_BYTES, BlobFiles
 from reprise.log.postgres import Log
 
@@ -105,3 +108,43 @@ def test_a_half_written_file_never_has_the_name(tmp_path: Path) -> None:
     files.write(name, data)
     assert files.read(name, 100) == data
     assert [path.name for path in files.path(name).parent.iterdir()] == [name]
+
+
+async def test_blobs_that_are_read_ahead_are_those_that_were_asked_for(log: Log) -> None:
+    """In any order, with repetitions, large ones among them, and sizes that are lies."""
+    blobs = (await log.reader(await log.begin(kernel="python3"))).blobs
+    items = [os.urandom(50_000 + number) for number in range(150)] + [os.urandom(2 << 20)]
+    names = await blobs.put_many(items)
+    order = [*range(151), 3, 150, *reversed(range(151))]
+    asked = 0
+
+    class Counting:
+        async def small(self, sha256s: Sequence[str]) -> dict[str, bytes]:
+            nonlocal asked
+            asked += 1
+            assert len(sha256s) <= HELD
+            return await blobs.small(sha256s)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(blobs, name)
+
+    for sizes in ([len(item) for item in items], [0] * 151):
+        asked = 0
+        read = ReadAhead(Counting(), zip(names, sizes, strict=True))  # type: ignore[arg-type]
+        for number in order[:151]:
+            assert await read(names[number]) == items[number]
+        assert asked <= 4
+        for number in order[151:]:
+            assert await read(names[number]) == items[number]
+        with pytest.raises(LogCorrupt):
+            await read("0" * 64)
+
+
+async def test_a_damaged_blob_is_refused_when_it_is_read_ahead(log: Log) -> None:
+    blobs = (await log.reader(await log.begin(kernel="python3"))).blobs
+    names = await blobs.put_many([b"one", b"two"])
+    read = ReadAhead(blobs, [(names[0], 3), ("1" * 64, 3), (names[1], 3)])
+    assert await read(names[0]) == b"one"
+    with pytest.raises(LogCorrupt):
+        await read("1" * 64)
+    assert await read(names[1]) == b"two"

@@ -241,9 +241,15 @@ class OwnedBlobs:
                     f"Blob {sha256} ({size} bytes) has no whole file at {self.files.path(sha256)}."
                     " If the log is used from several machines, they must share that folder."
                 )
-        if hashlib.sha256(data).hexdigest() != sha256:
-            raise LogCorrupt(f"Blob {sha256} holds other bytes than those it is named for.")
-        return bytes(data)
+        return _proven(sha256, data)
+
+    async def small(self, sha256s: Sequence[str]) -> dict[str, bytes]:
+        rows = await self._ask(
+            "SELECT encode(sha256, 'hex'), data FROM reprise.blobs"
+            " WHERE owner = %s AND sha256 = ANY (%b::bytea[]) AND data IS NOT NULL",
+            [self._owner, [_digest(name) for name in sha256s]],
+        )
+        return {name: _proven(name, data) for name, data in rows}
 
     async def missing(self, sha256s: Sequence[str]) -> set[str]:
         return await self.absent(self._ask, sha256s)
@@ -264,6 +270,12 @@ class OwnedBlobs:
         if in_files:
             stored -= await asyncio.to_thread(self.files.lost, in_files)
         return set(sha256s) - stored
+
+
+def _proven(sha256: str, data: bytes) -> bytes:
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise LogCorrupt(f"Blob {sha256} holds other bytes than those it is named for.")
+    return bytes(data)
 
 
 def is_blob_name(text: str) -> bool:

@@ -16,6 +16,7 @@ from reprise.errors import (
     SandboxError,
     UsageError,
 )
+from reprise.log.ahead import ReadAhead
 from reprise.log.model import Json, OutputEntry, Status, Step
 from reprise.log.store import Blobs
 from reprise.replay.link import KernelLink
@@ -205,7 +206,8 @@ async def _mount(step: Step, link: KernelLink, blobs: Blobs) -> CallEnd:
         manifest = parse(await blobs.get(sha256))
     except BadManifest as error:
         raise LogCorrupt(f"The tree {sha256} of step {step.seq} is malformed: {error}") from error
-    tree = Tree(sha256, manifest.entries, blobs.get, trusted=link.trusts(sha256))
+    files = ((entry.sha256, entry.size) for entry in manifest if entry.sha256 is not None)
+    tree = Tree(sha256, manifest.entries, ReadAhead(blobs, files), trusted=link.trusts(sha256))
     path = await link.guest.container.mount(target, tree)
     return CallEnd("ok", {"path": path, "tree": sha256, **_amount(manifest)})
 

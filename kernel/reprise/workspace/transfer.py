@@ -20,6 +20,7 @@ from reprise.errors import (
     RepriseError,
     TooLarge,
 )
+from reprise.log.ahead import ReadAhead
 from reprise.log.model import Json
 from reprise.log.store import Blobs
 from reprise.quantities import amount
@@ -331,7 +332,8 @@ async def apply_upload(guest: Guest, payload: Mapping[str, Json], blobs: Blobs) 
     stage = f"{STAGE}{secrets.token_hex(8)}"
     staged = [replace(entry, path=f"{stage}/{entry.path}") for entry in entries]
     try:
-        await send_entries(guest, [Entry(stage, "dir", 0o700), *staged], blobs.get)
+        read = _ahead(blobs, staged)
+        await send_entries(guest, [Entry(stage, "dir", 0o700), *staged], read)
         await guest.call("install", {"stage": stage, "removed": list(removed)})
     except BaseException:
         # After `install` it is gone. A stage that stays belongs to nothing; only its room is lost.
@@ -386,7 +388,13 @@ async def put_tree(guest: Guest, blobs: Blobs, sha256: str) -> None:
         wanted = parse(await blobs.get(sha256))
     except BadManifest as error:
         raise LogCorrupt(f"The kept tree {sha256} is malformed: {error}") from error
-    await _make_exactly(guest, wanted, blobs.get)
+    await _make_exactly(guest, wanted, _ahead(blobs, wanted))
+
+
+def _ahead(blobs: Blobs, entries: Iterable[Entry]) -> ReadAhead:
+    return ReadAhead(
+        blobs, ((entry.sha256, entry.size) for entry in entries if entry.sha256 is not None)
+    )
 
 
 async def clear_workspace(guest: Guest) -> None:
