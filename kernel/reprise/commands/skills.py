@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 from types import ModuleType
 
+from reprise.commands import skills_check
 from reprise.commands.terminal import Terminal
 
 EXAMPLES = """\
+  reprise skills check ~/.claude/skills        every skill in there, by file and line
 """
 
 #: Each offers `add(acts, common)`: its acts, with `set_defaults(act=…)` naming what does each of
 #: them: (args, terminal) → exit code.
-_PARTS: tuple[ModuleType, ...] = ()
+_PARTS: tuple[ModuleType, ...] = (skills_check,)
 
 #: `reprise skills run SESSION NAME -- SCRIPT ARGS`
 WORDS = True

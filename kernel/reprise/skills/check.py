@@ -248,6 +248,10 @@ _NAMED: Final = {
         "It links to {}, which is outside the skill and does not come with it.",
         "Copy the file into the skill, or name the other skill in words.",
     ),
+    "reference-link": (
+        "It links to {}, which is not in the skill.",
+        "Add the file, or mend the link; put it in backquotes if it is an example.",
+    ),
     "path-missing": (
         "It names {}, which is not in the skill.",
         "Add the file, or correct its path; paths start at the skill's own folder.",

@@ -372,22 +372,3 @@ def _exchange(one: Path, other: Path) -> bool:
 
 def _identity(found: os.stat_result) -> tuple[int, int]:
     return found.st_dev, found.st_ino
-
-
-def left_out_of(path: Path, most: int = 100) -> list[str]:
-    """What lies in this folder and is no part of its skill (`paths.LEFT_OUT`), by path.
-
-    For people who clean a skill up before they publish it. No link is followed; at most `most` are
-    named. Never raises for what is on the disk. Blocks.
-    """
-    found: list[str] = []
-    looked_at = 0
-    for folder, folders, files in os.walk(path, followlinks=False):
-        for name in sorted([*folders, *files]):
-            looked_at += 1
-            if is_left_out(name):
-                found.append((Path(folder) / name).relative_to(path).as_posix())
-        folders[:] = sorted(name for name in folders if not is_left_out(name))
-        if looked_at > _MAX_LOOKED_AT or len(found) >= most:
-            break
-    return found[:most]

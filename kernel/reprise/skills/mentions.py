@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Final, Literal, NamedTuple
 from urllib.parse import unquote
 
-from reprise.skills.contract import SkillTree
+from reprise.skills.contract import SKILL_FILE, SkillTree
 from reprise.workspace.manifest import parents
 
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -31,12 +31,16 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _STANDS_FOR: Final = re.compile(r"[{}<>$*|…]|\.\.\.|^(?:url|link|path|href)$", re.IGNORECASE)
 
 
+#: The rules of `rules.RULES` that this finds something for.
+How = Literal["link-missing", "link-outside", "reference-link", "path-missing", "path-backslash"]
+
+
 class Named(NamedTuple):
-    """A file that a text names. missing: how it was named when it is not there."""
+    """A file that a text names and that is not there.  path: within the skill, or out of it."""
 
     line: int
     path: str
-    how: Literal["link-missing", "link-outside", "path-missing", "path-backslash"]
+    how: How
 
 
 def places(tree: SkillTree) -> frozenset[str]:
@@ -49,8 +53,11 @@ def places(tree: SkillTree) -> frozenset[str]:
 def missing(there: frozenset[str], path: str, text: str) -> Iterator[Named]:
     """What the Markdown file at `path` names that is not in the skill, each once.
 
+    In SKILL.md every link must lead to a file, and what it says in words is looked at too. In other
+    files many links are those of templates and examples, so they only get a word.
     there: `places` of the skill.  text: the whole file.
     """
+    main = path.casefold() == SKILL_FILE.casefold()
     told: set[str] = set()
     for line, target in _links(text):
         where = _place(path, target)
@@ -58,18 +65,17 @@ def missing(there: frozenset[str], path: str, text: str) -> Iterator[Named]:
             continue
         told.add(where)
         if where.startswith("../") or where == "..":
-            yield Named(line, where, "link-outside")
+            yield Named(line, where, "link-outside" if main else "reference-link")
         # Either way is found in the wild: from the file, and from the skill's own folder.
         elif where not in there and (_place("", target) or "") not in there:
-            yield Named(line, where, "link-missing")
+            yield Named(line, where, "link-missing" if main else "reference-link")
+    if not main:
+        return
     for number, content in enumerate(text.split("\n"), 1):
         for mention in _MENTION.finditer(content):
             named = mention[1]
-            beside = (PurePosixPath(path).parent / named).as_posix()
-            if named in told or beside in told or ".." in named:
-                continue
-            told.add(named)
-            if named not in there and beside not in there:
+            if named not in told and named not in there and ".." not in named:
+                told.add(named)
                 yield Named(number, named, "path-missing")
         for mention in _BACKSLASHES.finditer(content):
             if mention.group() not in told:

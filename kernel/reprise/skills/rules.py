@@ -53,6 +53,7 @@ RULES: Final[Mapping[str, Severity]] = {
     "body-tokens": "warning",
     "link-missing": "error",
     "link-outside": "error",
+    "reference-link": "warning",
     "path-missing": "warning",
     "path-backslash": "warning",
     "dynamic-command": "warning",

@@ -14,7 +14,7 @@ from reprise.errors import BadSkill, UsageError
 from reprise.skills.contract import Finding, SkillTree
 from reprise.skills.requirements import metadata_blocks, needs_of
 from reprise.skills.rules import found
-from reprise.skills.script import find_script, first_line
+from reprise.skills.script import find_script, first_line, scripts
 from reprise.workspace.manifest import Entry
 
 #: Longer ones are looked at as programs only.
@@ -40,6 +40,7 @@ _ASKS: Final = {
 
 def check_scripts(tree: SkillTree) -> Iterator[Finding]:
     """Findings of each file that is a script, or is executable."""
+    runnable = frozenset(scripts(tree))
     for entry in tree.manifest:
         data = tree.get(entry.path) or b""
         executable = bool(entry.mode & 0o100)
@@ -56,14 +57,17 @@ def check_scripts(tree: SkillTree) -> Iterator[Finding]:
                     f"chmod +x {entry.path}; in Git: git update-index --chmod=+x {entry.path}",
                 )
         elif executable and not data.startswith(_BINARIES):
+            runs = entry.path in runnable
             yield found(
                 "executable-no-script",
                 entry.path,
                 1,
                 "It is executable but does not begin with #!, so a shell would take it for its own "
-                "commands.",
-                "Begin it with a line such as #!/usr/bin/env python3, or take the bit away: "
-                f"chmod -x {entry.path}",
+                "commands."
+                if runs
+                else "It is executable, but it is no program.",
+                ("Begin it with a line such as #!/usr/bin/env python3, or take" if runs else "Take")
+                + f" the bit away: chmod -x {entry.path}",
             )
         if len(data) <= _MAX_LOOKED_AT:
             yield from _inside(tree, entry, data, begins)
