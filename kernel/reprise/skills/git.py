@@ -84,17 +84,6 @@ class Repository:
         """The files of this folder as a skill's. Raises BadSkill."""
         return tree_of_files(self._tree.files(folder))
 
-    def pointers(self, tree: SkillTree) -> list[str]:
-        """Paths of files whose content is kept elsewhere (Git LFS): here lies what points to it."""
-        return [
-            entry.path
-            for entry in tree.manifest
-            if entry.size < 1024
-            and (tree.get(entry.path) or b"").startswith(
-                b"version https://git-lfs.github.com/spec/"
-            )
-        ]
-
     def _fetch(self, *arguments: str, stdin: bytes = b"") -> None:
         try:
             run_git(

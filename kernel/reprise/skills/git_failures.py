@@ -26,7 +26,7 @@ _MEANINGS: Final = (
         UsageError,
         (
             "It is not there, or you may not read it. Reprise asks for no password: set up a "
-            "credential helper (https) or a key with its agent (ssh), so that `git ls-remote` works "
+            "credential helper (https) or a key with an agent (ssh), so that `git ls-remote` works "
             "by itself."
         ),
     ),
