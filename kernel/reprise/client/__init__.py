@@ -12,7 +12,14 @@ docs/client.md teaches it by example.
 from reprise.client.background import Background
 from reprise.client.comparison import FileChange
 from reprise.client.entry import aconnect, connect
-from reprise.client.failures import ClientClosed, KernelGone, NoAnswer, Refused
+from reprise.client.failures import (
+    ClientClosed,
+    DependenciesMissing,
+    KernelGone,
+    NoAnswer,
+    ProgramMissing,
+    Refused,
+)
 from reprise.client.kernel import AsyncKernel
 from reprise.client.reach import Patience
 from reprise.client.results import (
@@ -29,6 +36,7 @@ from reprise.client.results import (
     UploadResult,
 )
 from reprise.client.running import Running
+from reprise.client.skill_results import Progress, SkillMounted, SkillResult
 from reprise.client.sources import Bound
 from reprise.client.sync import Kernel
 from reprise.client.workspace import BackgroundStatus
@@ -44,6 +52,7 @@ __all__ = [
     "CellResult",
     "ClientClosed",
     "CommandResult",
+    "DependenciesMissing",
     "FileChange",
     "Kernel",
     "KernelGone",
@@ -51,8 +60,12 @@ __all__ = [
     "NoAnswer",
     "Output",
     "Patience",
+    "ProgramMissing",
+    "Progress",
     "Refused",
     "Running",
+    "SkillMounted",
+    "SkillResult",
     "State",
     "StepError",
     "StepFailed",

@@ -29,7 +29,8 @@ from reprise.client.results import (
     UploadResult,
 )
 from reprise.client.running import Running, Show
-from reprise.client.skills import RunOptions, SessionSkills, SkillMounted, SkillResult
+from reprise.client.skill_results import Progress, RunOptions, SkillMounted, SkillResult
+from reprise.client.skills import SessionSkills
 from reprise.client.workspace import BackgroundStatus, LiveWorkspace
 from reprise.errors import UsageError
 from reprise.log.model import Actor, Json
@@ -267,11 +268,11 @@ class AsyncKernel:
         ref: Reference | str | Version,
         *,
         actor: Actor | None = None,
-        on_progress: Callable[[str], None] | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
     ) -> SkillMounted:
         """Show the very version that a reference means at /skills/NAME, unless it lies there.
 
-        on_progress: called with what is done, a phrase each.
+        on_progress: called with what is about to be done.
         Raises SkillNotFound, SkillRevoked, SkillNotTrusted; then nothing was mounted.
         """
         return await self._skills.mount(ref, actor=actor, tell=on_progress or _silent)
@@ -284,7 +285,7 @@ class AsyncKernel:
         *,
         check: bool = False,
         on_output: Show | None = None,
-        on_progress: Callable[[str], None] | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
         **options: Unpack[RunOptions],
     ) -> SkillResult:
         """Mount a skill and run a script of it to its end (docs/running-skills.md).
@@ -419,7 +420,7 @@ class AsyncKernel:
         return requests.request(kind, payload, key=key, blobs=blobs, actor=actor or self._actor)
 
 
-def _silent(_: str) -> None:
+def _silent(_: Progress) -> None:
     """Nobody wants to know how far it has come."""
 
 

@@ -107,7 +107,8 @@ def folder_apart(needs: Needs, python: SessionPython) -> str:
 
 
 def filled(folder: str, paths: Iterable[str], needs: Needs, python: SessionPython) -> bool:
-    """Whether that folder of the workspace, which is made whole or not at all, has all of it."""
+    """Whether that folder of the workspace is there (it is made whole or not at all), and with it
+    all that the script needs."""
     there: dict[str, str] = {}
     for path in paths:
         inside = path.removeprefix(f"{folder}/")
@@ -115,7 +116,8 @@ def filled(folder: str, paths: Iterable[str], needs: Needs, python: SessionPytho
         info = _INFO.fullmatch(name)
         if inside != path and info is not None and slash and file == "METADATA":
             there[canonicalize_name(info[1])] = info[2]
-    return not compare(needs, SessionPython(python.version, there, python.markers)).lacking
+    seen = SessionPython(python.version, {**python.packages, **there}, python.markers)
+    return bool(there) and not compare(needs, seen).lacking
 
 
 # how to install -----------------------------------------------------------------------------------
@@ -133,9 +135,13 @@ def into_own(lacking: Sequence[Requirement], python: SessionPython, ways: Ways) 
     return Installation(words, "".join(f"{pin}\n" for pin in pins), what)
 
 
-def into_folder(folder: str, needs: Needs, ways: Ways) -> Installation:
-    """All that a script needs into a folder apart, which is there whole or not at all."""
-    what = tuple(str(requirement) for requirement in needs.dependencies)
+def into_folder(folder: str, needs: Needs, comparison: Comparison, ways: Ways) -> Installation:
+    """What a script needs into a folder apart, which is there whole or not at all.
+
+    All of it, so that versions go together; without a network what is lacking.
+    """
+    wanted = needs.dependencies if ways.network or ways.local else comparison.lacking
+    what = tuple(map(str, wanted))
     part = f"{folder}.part"
     words = (*_installer(ways), "--target", part, *_sources(ways), *what)
     text = f"rm -rf {part} {folder} && {shlex.join(words)} && mv {part} {folder}"
@@ -168,9 +174,6 @@ def _is_version(text: str) -> bool:
     return True
 
 
-# why not ------------------------------------------------------------------------------------------
-
-
 def fitting_wheels(paths: Iterable[str], lacking: Collection[Requirement]) -> tuple[str, ...]:
     """The wheels of a workspace that are of packages that are lacking, in a version that fits."""
     wanted = {canonicalize_name(requirement.name): requirement for requirement in lacking}
@@ -185,64 +188,72 @@ def fitting_wheels(paths: Iterable[str], lacking: Collection[Requirement]) -> tu
     return tuple(sorted(found))
 
 
-def check_ways(path: str, comparison: Comparison, ways: Ways, environment: str) -> None:
-    """Raises DependenciesMissing, ProgramMissing: what is lacking cannot be had here."""
-    lacking = comparison.lacking
-    if not (ways.network or ways.local):
-        have = {wheel_name(wheel) for wheel in ways.wheels}
-        nowhere = [r for r in lacking if canonicalize_name(r.name) not in have]
-        if nowhere:
-            raise missing(path, comparison, nowhere, ways, environment)
-    if not (ways.pip or ways.uv):
-        raise ProgramMissing(
-            f"{path} needs {_listed(comparison, lacking)}, and this session has neither pip nor uv "
-            f"to install it with. The script was not run. {_mend(lacking, environment)}"
+# why not ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Lacking:
+    """What the script at `path` needs and a session lacks, and the errors that say so.
+
+    environment: the name of the session's.
+    """
+
+    path: str
+    comparison: Comparison
+    ways: Ways
+    environment: str
+
+    def check_ways(self) -> None:
+        """Raises DependenciesMissing, ProgramMissing when there is no way to have it here."""
+        ways = self.ways
+        if not (ways.network or ways.local):
+            have = {wheel_of(wheel.rpartition("/")[2]) for wheel in ways.wheels}
+            names = {canonicalize_name(wheel[0]) for wheel in have if wheel is not None}
+            nowhere = [r for r in self.comparison.lacking if canonicalize_name(r.name) not in names]
+            if nowhere:
+                why = f"its environment {self.environment!r} lets nothing through to get it from."
+                if ways.shut is not None:
+                    why = f"nothing comes through to get it from: {ways.shut}."
+                raise self.error(nowhere, why)
+        if not (ways.pip or ways.uv):
+            raise ProgramMissing(
+                f"{self.path} needs {self._listed(self.comparison.lacking)}, and this session has "
+                f"neither pip nor uv to install it with. The script was not run. {self._mend()}"
+            )
+
+    def failed(self, said: str) -> DependenciesMissing:
+        """The installer could not do it. said: its words."""
+        lines = [line for line in said.splitlines() if line.strip()][-_LINES:]
+        told = "".join(f"\n  {line}" for line in lines)
+        return self.error(self.comparison.lacking, f"it could not be installed:{told}\n")
+
+    def error(self, lacking: Sequence[Requirement], why: str) -> DependenciesMissing:
+        """why: ends the sentence that names what is lacking."""
+        between = "" if why.endswith("\n") else " "
+        return DependenciesMissing(
+            f"{self.path} needs {self._listed(lacking)}, which this session does not have, and "
+            f"{why}{between}The script was not run. {self._mend()}",
+            tuple(map(str, lacking)),
         )
 
+    def _listed(self, lacking: Sequence[Requirement]) -> str:
+        have = {str(requirement): version for requirement, version in self.comparison.unfit}
+        said = [
+            f"{each} ({have[str(each)]} is there)" if str(each) in have else str(each)
+            for each in lacking
+        ]
+        return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
 
-def wheel_name(path: str) -> str | None:
-    wheel = wheel_of(path.rpartition("/")[2])
-    return None if wheel is None else canonicalize_name(wheel[0])
-
-
-def missing(
-    path: str,
-    comparison: Comparison,
-    lacking: Sequence[Requirement],
-    ways: Ways,
-    environment: str,
-    said: str = "",
-) -> DependenciesMissing:
-    """The error that names them. said: the words of the installer that failed."""
-    if said:
-        lines = [line for line in said.splitlines() if line.strip()][-_LINES:]
-        why = "they could not be installed:\n" + "".join(f"  {line}\n" for line in lines)
-    elif ways.shut is not None:
-        why = f"nothing can be installed: {ways.shut}. "
-    else:
-        why = f"its environment {environment!r} lets nothing through to get it from. "
-    return DependenciesMissing(
-        f"{path} needs {_listed(comparison, lacking)}, which this session does not have, and {why}"
-        f"The script was not run. {_mend(comparison.lacking, environment)}",
-        tuple(map(str, lacking)),
-    )
-
-
-def _listed(comparison: Comparison, lacking: Sequence[Requirement]) -> str:
-    have = {str(requirement): version for requirement, version in comparison.unfit}
-    said = [
-        f"{each} ({have[str(each)]} is there)" if str(each) in have else str(each)
-        for each in lacking
-    ]
-    return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
-
-
-def _mend(lacking: Sequence[Requirement], environment: str) -> str:
-    lines = "".join(f"  {requirement}\n" for requirement in lacking)
-    return (
-        "Two ways to have it. Let sessions reach the package index, and restart the kernel:\n"
-        f"  reprise env allow package-index --environment {environment}\n"
-        "Or make an environment that has it, and run the session in that:\n"
-        f"  reprise env create NAME --requirements FILE\n"
-        f"where FILE holds:\n{lines}"
-    ).rstrip()
+    def _mend(self) -> str:
+        lines = "".join(f"\n  {requirement}" for requirement in self.comparison.lacking)
+        made = (
+            "an environment that has it, and run the session in that:\n"
+            f"  reprise env create NAME --requirements FILE\nwhere FILE holds:{lines}"
+        )
+        if self.ways.network:
+            return f"Make {made}"
+        return (
+            "Two ways to have it. Let sessions reach the package index, and restart the kernel:\n"
+            f"  reprise env allow package-index --environment {self.environment}\n"
+            f"Or make {made}"
+        )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, TypedDict
+from typing import Final
 
 from reprise.client import requests, results
 from reprise.client.asking import Asking
@@ -17,34 +16,17 @@ from reprise.client.reach import Reach
 from reprise.client.results import CommandResult, MountResult
 from reprise.client.running import Show
 from reprise.client.skill_command import script_command, variables
-from reprise.client.skill_packages import (
-    Installation,
-    Ways,
-    check_ways,
-    conflicts,
-    filled,
-    fitting_wheels,
-    folder_apart,
-    interpreter,
-    into_folder,
-    into_own,
-    local_packages,
-    missing,
-)
+from reprise.client.skill_needs import Needing, Place
+from reprise.client.skill_results import Progress, RunOptions, SkillMounted, SkillResult, Tell
 from reprise.client.sources import Source
 from reprise.client.workspace import LiveWorkspace
-from reprise.environments.promotion import installed
 from reprise.errors import RepriseError, SkillNotFound, SkillRevoked, UsageError
-from reprise.log.model import Actor, Json
+from reprise.log.model import Actor
 from reprise.log.store import LogReader
 from reprise.skills.catalog import Catalog
 from reprise.skills.compatibility import understood, warnings
 from reprise.skills.contract import PERSONAL, Origin, Reference, Skill, SkillTree, Use, Version
 from reprise.skills.requirements import (
-    Comparison,
-    SessionPython,
-    compare,
-    runs_on,
     session_python,
 )
 from reprise.skills.script import Script, find_script
@@ -54,80 +36,6 @@ from reprise.skills.shipped import find_shipped
 PLACE: Final = "/skills"
 #: How an end of a script counts; of the others it cannot be told whose fault they were.
 _USES: Final[Mapping[str, Use]] = {"ok": "run", "error": "failure", "timeout": "failure"}
-
-Tell = Callable[[str], None]
-
-
-class RunOptions(TypedDict, total=False):
-    """What `run_skill` takes beside skill, script and arguments.
-
-    stdin, env, timeout, output_bytes, output_lines, key, actor: as of a command.
-    install: whether packages that the script needs may be brought into the session.
-    on_progress: called with what is done before the script runs, a phrase each.
-    """
-
-    stdin: str | bytes | None
-    env: Mapping[str, str] | None
-    timeout: float | None
-    output_bytes: int | None
-    output_lines: int | None
-    key: str | None
-    actor: Actor | None
-    install: bool
-
-
-@dataclass(frozen=True)
-class SkillMounted:
-    """A skill as it lies in a session.
-
-    path: where, inside.  step: the mount that was made now; None when the very same content was
-    there already.
-    """
-
-    version: Version
-    skill: Skill
-    path: str
-    step: MountResult | None
-
-
-@dataclass(frozen=True)
-class SkillResult(CommandResult):
-    """How a script of a skill ended.
-
-    version: of the skill.  script: its path within.  mounted: the step that mounted it, None when
-    it was there.  installed: requirements that were installed for it now.  warnings: a sentence
-    each.
-    """
-
-    version: Version
-    script: str
-    mounted: MountResult | None
-    installed: tuple[str, ...]
-    warnings: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where a script is to run.
-
-    spec: the environment's.  named: what that is called.  isolated: whether the sandbox has
-    programs, /tmp and packages of its own.  shut: why its network is, if it is.
-    """
-
-    spec: Mapping[str, Json]
-    named: str
-    isolated: bool
-    shut: str | None
-
-    @property
-    def network(self) -> bool:
-        if not self.isolated:
-            return True
-        return self.shut is None and self.spec.get("egress", "none") != "none"
-
-    @property
-    def python(self) -> str:
-        return interpreter(self.spec, isolated=self.isolated)
 
 
 class SessionSkills:
@@ -170,7 +78,7 @@ class SessionSkills:
         found = await self._there(target, version)
         if found is not None:
             return found, None
-        tell(f"mounting {version.reference} at {target}")
+        tell(Progress("mount", f"mounting {version.reference} at {target}"))
         source = Source(
             tree.manifest,
             {e.path: _reader(tree, e.path) for e in tree.manifest if e.type == "file"},
@@ -237,8 +145,16 @@ class SessionSkills:
         program = _program(found, there)
         path, mounted = await self._mounted(version, skill.tree, actor, tell)
         place = await self._place(isolated=path == f"{PLACE}/{version.name}")
-        said, folder, added = await self._prepare(found, place, "uv" in there, options, tell)
+        needing = Needing(
+            self._asking,
+            self._workspace,
+            install=options.get("install", True),
+            actor=actor or self._actor,
+            tell=tell,
+        )
+        prepared = await needing.prepare(found, place, uv="uv" in there)
         python = session_python(place.spec)
+        said = [*await self._of_version(ref, version), *prepared.warnings]
         said += warnings(
             asked,
             python=None if python is None else python.version,
@@ -251,7 +167,7 @@ class SessionSkills:
             name=version.name,
             path=path,
             program=place.python if found.is_python else program,
-            packages=folder,
+            packages=prepared.folder,
             in_place=not place.isolated,
         )
         payload, blobs = requests.command_payload(
@@ -262,7 +178,9 @@ class SessionSkills:
             output_bytes=options.get("output_bytes"),
             output_lines=options.get("output_lines"),
         )
-        tell(f"running {found.path}")
+        for warning in said:
+            tell(Progress("warning", warning))
+        tell(Progress("run", f"running {found.path}"))
         step = requests.request(
             "command",
             payload,
@@ -278,19 +196,34 @@ class SessionSkills:
             **vars(ended),
             version=version,
             script=found.path,
+            compatibility=skill.compatibility,
+            allowed_tools=skill.allowed_tools,
             mounted=mounted,
-            installed=added,
+            installed=prepared.installed,
             warnings=tuple(said),
         )
 
-    async def _place(self, *, isolated: bool) -> _Place:
+    async def _of_version(self, ref: Reference | str | Version, version: Version) -> list[str]:
+        """What whoever named the skill should know of the version that it led to."""
+        said = []
+        if version.deprecated:
+            said.append(f"{version.reference} is deprecated: `reprise skills history` says why.")
+        named = Reference.of(ref) if isinstance(ref, str) else ref
+        if isinstance(named, Reference) and named.name is not None and named.scope is None:
+            others = await Catalog(await self._reach.log()).clashes(version)
+            if others:
+                listed = ", ".join(each.reference for each in others)
+                said.append(f"{version.reference} was taken; there is {listed} of that name, too.")
+        return said
+
+    async def _place(self, *, isolated: bool) -> Place:
         digest, shut = await self._workspace.environment()
         reader = await self._reader()
         info = await reader.info()
         named = "default"
         with contextlib.suppress(RepriseError):  # then the sentences name the usual one
             named = (await environment_of(reader, info, self._reach.environ)).name
-        return _Place(await reader.environment(digest), named, isolated, shut)
+        return Place(await reader.environment(digest), named, isolated, shut)
 
     async def _count(self, version: Version, script: str, ended: CommandResult) -> list[str]:
         use = _USES.get(ended.status)
@@ -308,94 +241,6 @@ class SessionSkills:
         except RepriseError as error:
             return [f"That it ran could not be counted: {error}"]
         return []
-
-    # what it needs ------------------------------------------------------------------------------
-
-    async def _prepare(
-        self, script: Script, place: _Place, uv: bool, options: RunOptions, tell: Tell
-    ) -> tuple[list[str], str | None, tuple[str, ...]]:
-        """See to what the script needs of Python and its packages.
-
-        Returns warnings, the folder of packages that only it sees, and what was installed now.
-        """
-        needs = script.needs
-        if not script.is_python or not (needs.dependencies or str(needs.python)):
-            return [], None, ()
-        entries = [
-            entry.path
-            for entry in await self._workspace.manifest(hashes=False)
-            if entry.type == "file"
-        ]
-        own, _ = installed(entries) if place.isolated else ([], [])
-        python = session_python(place.spec, [(each.name, each.version) for each in own])
-        if python is None:
-            raise ProgramMissing(
-                f"{script.path} says which Python and which packages it needs, and this session's "
-                "kernel is no Python, so it has none to run it on. Nothing was run. Run it in a "
-                "session of the kernel `reprise`."
-            )
-        if not runs_on(needs, python):
-            raise ProgramMissing(
-                f"{script.path} runs on Python {needs.python}; this session has {python.version}. "
-                "Nothing was run. An environment may stand on another Python: "
-                "`reprise env create NAME --python VERSION --requirements FILE`."
-            )
-        comparison = compare(needs, python)
-        said = [
-            f"Whether the extras of {requirement} are installed cannot be told."
-            for requirement in comparison.unchecked
-        ]
-        if not comparison.lacking:
-            return said, None, ()
-        folder = folder_apart(needs, python)
-        if filled(folder, entries, needs, python):
-            return said, folder, ()
-        ways = Ways(
-            python=place.python,
-            pip="pip" in python.packages,
-            uv=uv,
-            network=place.network,
-            local=local_packages(place.spec),
-            wheels=fitting_wheels(entries, comparison.lacking),
-            own=place.isolated,
-            shut=place.shut,
-        )
-        if not options.get("install", True):
-            raise missing(script.path, comparison, comparison.lacking, ways, place.named)
-        check_ways(script.path, comparison, ways, place.named)
-        actor = options.get("actor")
-        done = await self._install(script, comparison, python, folder, ways, place, actor, tell)
-        return said, done.folder, done.what
-
-    async def _install(
-        self,
-        script: Script,
-        comparison: Comparison,
-        python: SessionPython,
-        folder: str,
-        ways: Ways,
-        place: _Place,
-        actor: Actor | None,
-        tell: Tell,
-    ) -> Installation:
-        """Install what is lacking, as a step. Raises DependenciesMissing when that fails."""
-        apart = into_folder(folder, script.needs, ways)
-        plans = [apart]
-        if ways.own and not comparison.unfit:
-            plans.insert(0, into_own(comparison.missing, python, ways))
-        ended: CommandResult | None = None
-        for plan in plans:
-            where = "" if plan.folder is None else f" into {plan.folder}, for this script alone"
-            tell(f"installing {', '.join(plan.what)}{where}")
-            payload, blobs = requests.command_payload(plan.command, stdin=plan.stdin)
-            asked = requests.request("command", payload, blobs=blobs, actor=actor or self._actor)
-            ended = await self._asking.perform(asked, results.command_result)
-            if ended.ok:
-                return plan
-            if not conflicts(ended.text):
-                break
-        said = "" if ended is None else f"{ended.text}\n{ended.error or ''}"
-        raise missing(script.path, comparison, comparison.lacking, ways, place.named, said)
 
 
 async def _meant(catalog: Catalog, ref: Reference | str) -> Version:

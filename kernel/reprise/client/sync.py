@@ -32,7 +32,7 @@ from reprise.client.results import (
     UploadResult,
 )
 from reprise.client.running import Running
-from reprise.client.skills import RunOptions, SkillMounted, SkillResult
+from reprise.client.skill_results import Progress, RunOptions, SkillMounted, SkillResult
 from reprise.client.workspace import BackgroundStatus
 from reprise.log.model import Actor
 from reprise.log.store import StepRecord
@@ -175,7 +175,7 @@ class Kernel:
         ref: Reference | str | Version,
         *,
         actor: Actor | None = None,
-        on_progress: Callable[[str], None] | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
     ) -> SkillMounted:
         async def work(asked: Asked) -> SkillMounted:
             told = _told(asked, on_progress)
@@ -191,7 +191,7 @@ class Kernel:
         *,
         check: bool = False,
         on_output: Callable[[Output], None] | None = None,
-        on_progress: Callable[[str], None] | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
         **options: Unpack[RunOptions],
     ) -> SkillResult:
         async def work(asked: Asked) -> SkillResult:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 import uuid
 from pathlib import Path
 
-from reprise.client import CommandResult, Kernel, Output, StreamEnd, connect
+from reprise.client import CommandResult, Kernel, connect
 from reprise.client.results import command_json
 from reprise.client.workspace import BackgroundStatus
 from reprise.commands.opened import add_session, find_session, opened_log, took, when
+from reprise.commands.ran import (
+    given_stdin,
+    given_variables,
+    how_it_ended,
+    shown_on,
+    tell_cuts,
+)
 from reprise.commands.terminal import Terminal, printable
 from reprise.errors import UsageError
 from reprise.quantities import parse_seconds
@@ -29,9 +35,6 @@ EXAMPLES = """\
 
 #: The command's own words follow `--`.
 WORDS = True
-
-#: What a command may read from its standard input (the kernel's bound).
-STDIN_BYTES = 8 << 20
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,21 +96,14 @@ async def _find(named: str, terminal: Terminal) -> tuple[uuid.UUID, bool]:
 
 
 def _run(kernel: Kernel, args: argparse.Namespace, terminal: Terminal) -> int:
-    def show(output: Output) -> None:
-        if output.stream is not None and not args.json:
-            stream = terminal.err if output.stream == "stderr" else terminal.out
-            # Code in a sandbox must not drive the terminal; into a pipe goes what it wrote.
-            stream.write(printable(output.text) if stream.isatty() else output.text)
-            stream.flush()
-
     result = kernel.command(
         _command(args),
         cwd=args.cwd,
-        env=_variables(args.env),
-        stdin=_stdin() if args.stdin else None,
+        env=given_variables(args.env),
+        stdin=given_stdin() if args.stdin else None,
         timeout=None if args.timeout is None else parse_seconds(args.timeout),
         key=args.key,
-        on_output=show,
+        on_output=shown_on(terminal, quiet=args.json),
     )
     return _tell(result, args, kernel, terminal)
 
@@ -118,32 +114,12 @@ def _tell(
     if args.json:
         terminal.json({"session": str(kernel.session), **command_json(result)})
         return 0 if result.ok else 1
-    for name, end in (("stdout", result.stdout_end), ("stderr", result.stderr_end)):
-        if end.cut:
-            terminal.progress(_cut(name, end))
+    tell_cuts(result, terminal)
     terminal.progress(
-        f"step {result.seq}: {_ended(result)}, {took(round(result.duration_s * 1e6))}"
+        f"step {result.seq}: {how_it_ended(result)}, {took(round(result.duration_s * 1e6))}"
         + (", as it ran the first time" if result.repeated else "")
     )
     return 0 if result.ok else 1
-
-
-def _cut(name: str, end: StreamEnd) -> str:
-    where = f"; all of it is in {end.file} of the workspace" if end.file else ""
-    return f"{name} was cut: it wrote {end.bytes:,} bytes in {end.lines:,} lines{where}"
-
-
-def _ended(result: CommandResult) -> str:
-    if result.timed_out:
-        return "it ran over its time and was ended"
-    if result.status in ("died", "lost", "interrupted"):
-        said = "" if result.error is None else f" ({result.error.text})"
-        return f"{result.status}{said}"
-    if result.exit_code is not None:
-        return f"exit code {result.exit_code}"
-    if result.signal is not None:
-        return f"ended by signal {result.signal}"
-    return result.status if result.error is None else str(result.error)
 
 
 def _begin(kernel: Kernel, args: argparse.Namespace, terminal: Terminal) -> int:
@@ -152,8 +128,8 @@ def _begin(kernel: Kernel, args: argparse.Namespace, terminal: Terminal) -> int:
     background = kernel.background(
         _command(args),
         cwd=args.cwd,
-        env=_variables(args.env),
-        stdin=_stdin() if args.stdin else None,
+        env=given_variables(args.env),
+        stdin=given_stdin() if args.stdin else None,
         key=args.key,
     )
     if args.json:
@@ -197,23 +173,3 @@ def _read(kernel: Kernel, args: argparse.Namespace, terminal: Terminal) -> int:
 def _command(args: argparse.Namespace) -> str | list[str]:
     words: list[str] = args.words
     return words[0] if len(words) == 1 else words
-
-
-def _variables(pairs: list[str]) -> dict[str, str]:
-    found = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not name or not equals:
-            raise UsageError(f"--env takes NAME=VALUE, not {pair!r}.")
-        found[name] = value
-    return found
-
-
-def _stdin() -> bytes:
-    data = sys.stdin.buffer.read(STDIN_BYTES + 1)
-    if len(data) > STDIN_BYTES:
-        raise UsageError(
-            f"More than {STDIN_BYTES:,} bytes came on stdin. Bring them in with `reprise put`, and"
-            " redirect the file in shell text."
-        )
-    return data
