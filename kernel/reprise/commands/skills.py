@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 from types import ModuleType
 
-from reprise.commands import skills_check
+from reprise.commands import skills_check, skills_run
 from reprise.commands.terminal import Terminal
 
 EXAMPLES = """\
   reprise skills check ~/.claude/skills        every skill in there, by file and line
+  reprise skills run analysis.ipynb profile-dataset -- profile.py {workspace}/data.csv
 """
 
 #: Each offers `add(acts, common)`: its acts, with `set_defaults(act=…)` naming what does each of
 #: them: (args, terminal) → exit code.
-_PARTS: tuple[ModuleType, ...] = (skills_check,)
+_PARTS: tuple[ModuleType, ...] = (skills_check, skills_run)
 
 #: `reprise skills run SESSION NAME -- SCRIPT ARGS`
 WORDS = True
