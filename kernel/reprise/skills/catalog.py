@@ -21,6 +21,7 @@ from reprise.skills.promotion import Promotions
 from reprise.skills.reading import listed
 from reprise.skills.refusals import storable
 from reprise.skills.rows import version_of
+from reprise.skills.shipped import shipped_digests
 
 
 class Catalog(Promotions, Members):
@@ -60,7 +61,7 @@ class Catalog(Promotions, Members):
                 storable(note),
             ],
         )
-        return self._told(version_of(rows[0]))
+        return version_of(rows[0], shipped_digests())
 
     # Last, since below it `list` would mean this in the types.
     async def list(self, scope: Scope | None = None, *, everything: bool = False) -> list[Version]:

@@ -9,6 +9,7 @@ from reprise.skills.contract import Promotion, Reference, Scope, Version
 from reprise.skills.reading import Reading, listed
 from reprise.skills.refusals import storable
 from reprise.skills.rows import promotion_of, version_of
+from reprise.skills.shipped import shipped_digests
 
 _VERSION = (
     "scope, name, number, digest, description, state, standing, deprecated, by, at, origin, note"
@@ -140,4 +141,4 @@ class Promotions(Reading):
             f"SELECT {_VERSION} FROM reprise.{call}",  # noqa: S608 - `call` is ours
             [str(version.scope), version.name, version.number, *more],
         )
-        return self._told(version_of(rows[0]))
+        return version_of(rows[0], shipped_digests())

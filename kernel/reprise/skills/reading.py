@@ -18,7 +18,6 @@ from reprise.skills.rows import (
     event_of,
     is_current,
     version_of,
-    with_shipped,
 )
 from reprise.skills.shipped import shipped_digests
 from reprise.skills.trust import Trust
@@ -129,10 +128,8 @@ class Reading(Trust):
             f"SELECT {_COLUMNS} FROM reprise.{call}",  # noqa: S608 - `call` is ours
             values,
         )
-        return [self._told(version_of(row)) for row in rows]
-
-    def _told(self, version: Version) -> Version:
-        return with_shipped(version, shipped_digests())
+        shipped = shipped_digests()
+        return [version_of(row, shipped) for row in rows]
 
 
 def listed(description: str) -> str:

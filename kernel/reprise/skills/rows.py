@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 from reprise.log.store import Standing
@@ -67,8 +67,8 @@ def scope_of(written: str) -> Scope:
     return ORGANISATION if kind == "organisation" else PERSONAL
 
 
-def version_of(row: Row) -> Version:
-    """A row of type reprise.skill_version."""
+def version_of(row: Row, shipped: frozenset[str]) -> Version:
+    """A row of type reprise.skill_version. shipped: digests that are trusted unless revoked."""
     scope, name, number, digest, description, state, standing, deprecated, by, at, origin, note = (
         row
     )
@@ -79,7 +79,7 @@ def version_of(row: Row) -> Version:
         digest=digest,
         description=description,
         state=state,
-        standing=standing,
+        standing=standing_of(standing, digest, shipped),
         deprecated=deprecated,
         by=by,
         at=at,
@@ -130,14 +130,8 @@ def usage_of(row: Row) -> Usage:
     return Usage(*row)
 
 
-def with_shipped(version: Version, shipped: frozenset[str]) -> Version:
-    """What comes with Reprise is trusted everywhere, unless it was revoked."""
-    if version.standing == "untrusted" and version.digest in shipped:
-        return replace(version, standing="trusted")
-    return version
-
-
 def standing_of(said: str, digest: str, shipped: frozenset[str]) -> Standing:
+    """What comes with Reprise is trusted everywhere, unless it was revoked."""
     if said == "untrusted" and digest in shipped:
         return "trusted"
     return cast(Standing, said)

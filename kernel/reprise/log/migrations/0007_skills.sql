@@ -56,6 +56,7 @@ CREATE TABLE reprise.skill_heads (
     name        text     NOT NULL CHECK (name ~ '^[a-z0-9]+(-[a-z0-9]+)*$' AND length(name) <= 64),
     last        bigint   NOT NULL DEFAULT 0,
     current     bigint,                     -- NULL: none is published, or all are revoked
+    digest      text,                       -- of the current one
     head        tsvector,                   -- of name (A) and description (B)
     words       tsvector,                   -- these and the body (D)
     PRIMARY KEY (scope, name)
@@ -431,9 +432,11 @@ END $$;
 CREATE FUNCTION reprise.skill_words(data bytea) RETURNS tsvector
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- A tsvector holds a megabyte; nobody looks for what stands beyond this.
-    RETURN setweight(to_tsvector('pg_catalog.english', left(convert_from(data, 'UTF8'), 100000)),
-                     'D');
+    -- Without the frontmatter, whose words are the same everywhere. A tsvector holds a megabyte;
+    -- nobody looks for what stands beyond this.
+    RETURN setweight(to_tsvector('pg_catalog.english', left(regexp_replace(
+        convert_from(data, 'UTF8'), '^\ufeff?---[ \t]*\r?\n.*?\n---[ \t]*(\r?\n|$)', ''), 100000)),
+        'D');
 EXCEPTION WHEN character_not_in_repertoire OR untranslatable_character
             OR program_limit_exceeded THEN
     RETURN ''::tsvector;
@@ -462,7 +465,7 @@ BEGIN
                                                          'revoke', 'reinstate'))
      ORDER BY v.number DESC LIMIT 1;
     UPDATE reprise.skill_heads h
-       SET current = now_current.number,
+       SET current = now_current.number, digest = now_current.digest,
            head = CASE WHEN now_current.number IS NOT NULL
                        THEN reprise.skill_head(of_name, now_current.description) END,
            words = (SELECT reprise.skill_head(of_name, now_current.description) || c.words
@@ -539,9 +542,11 @@ BEGIN
     IF of_origin IS NULL OR json_typeof(of_origin) <> 'object'
        OR octet_length(of_origin::text) > 16384
        OR of_origin ->> 'kind' IS NULL
-       OR of_origin ->> 'kind' NOT IN ('folder','archive','git','shipped','written') THEN
+       OR of_origin ->> 'kind' NOT IN ('folder','archive','git','shipped','written')
+       OR EXISTS (SELECT FROM json_each(of_origin) AS o(key, value)
+                   WHERE json_typeof(o.value) NOT IN ('string','null')) THEN
         PERFORM reprise.refuse_skill('RP014', 'That is no origin.',
-            'An object with kind: folder, archive, git, shipped or written.');
+            'An object of texts, with kind: folder, archive, git, shipped or written.');
     END IF;
     IF coalesce(cardinality(paths), 0) NOT BETWEEN 1 AND 5000
        OR array_dims(paths) IS DISTINCT FROM '[1:' || cardinality(paths) || ']'
@@ -621,7 +626,9 @@ $$;
 -- The versions that session_user may see; NULL asks for any. Nearest scope and newest first.
 CREATE FUNCTION reprise.find_skills(of_scope text, of_name text, of_number bigint, of_digest text)
 RETURNS SETOF reprise.skill_version
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN QUERY
     WITH found AS MATERIALIZED (
         SELECT v.* FROM reprise.skill_seen v
          WHERE (of_scope IS NULL OR v.scope = reprise.skill_scope(of_scope))
@@ -632,8 +639,8 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
            v.by, v.at, v.origin::text, v.note
       FROM found v
       JOIN reprise.skill_standings(ARRAY(SELECT f.digest FROM found f)) s ON s.digest = v.digest
-     ORDER BY reprise.skill_nearness(v.scope) COLLATE "C", v.name COLLATE "C", v.number DESC
-$$;
+     ORDER BY reprise.skill_nearness(v.scope) COLLATE "C", v.name COLLATE "C", v.number DESC;
+END $$;
 
 -- The current version of each skill: the newest published one that is not revoked, in the personal
 -- scope the newest.
@@ -645,29 +652,26 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
          revoked AS MATERIALIZED (
              SELECT reprise.judged_skills(reprise.skill_scopes_read(), 'revoke', 'reinstate')
                  AS digest),
-         newest AS MATERIALIZED (
-             SELECT v.*, v.digest IN (SELECT r.digest FROM revoked r) AS gone
-               FROM reprise.skill_heads h
+         found AS MATERIALIZED (
+             SELECT v.* FROM reprise.skill_heads h
                JOIN reprise.skill_versions v
                  ON v.scope = h.scope AND v.name = h.name AND v.number = h.current
-              WHERE h.scope IN (SELECT m.scope FROM mine m)),
-         found AS MATERIALIZED (
-             SELECT n.scope, n.name, n.number FROM newest n WHERE NOT n.gone
+              WHERE h.scope IN (SELECT m.scope FROM mine m)
+                AND h.digest NOT IN (SELECT r.digest FROM revoked r)
              UNION ALL
              -- Revoked in a scope that not everybody there is in: the one before it.
-             SELECT b.scope, b.name, b.number FROM newest n, LATERAL (
-                 SELECT v.scope, v.name, v.number FROM reprise.skill_versions v
-                  WHERE v.scope = n.scope AND v.name = n.name
+             SELECT b.* FROM reprise.skill_heads h, LATERAL (
+                 SELECT v.* FROM reprise.skill_versions v
+                  WHERE v.scope = h.scope AND v.name = h.name
                     AND (v.state = 'published' OR starts_with(v.scope, 'personal/'))
                     AND v.digest NOT IN (SELECT r.digest FROM revoked r)
                   ORDER BY v.number DESC LIMIT 1) AS b
-              WHERE n.gone)
+              WHERE h.scope IN (SELECT m.scope FROM mine m)
+                AND h.digest IN (SELECT r.digest FROM revoked r))
     SELECT v.scope, v.name, v.number, v.digest, v.description, v.state, s.standing, v.deprecated,
            v.by, v.at, v.origin::text, v.note
-      FROM found f JOIN reprise.skill_versions v USING (scope, name, number)
-      JOIN reprise.skill_standings(ARRAY(
-               SELECT w.digest FROM found JOIN reprise.skill_versions w USING (scope, name, number)
-           )) s ON s.digest = v.digest
+      FROM found v
+      JOIN reprise.skill_standings(ARRAY(SELECT f.digest FROM found f)) s ON s.digest = v.digest
      ORDER BY reprise.skill_nearness(v.scope) COLLATE "C", v.name COLLATE "C"
 $$;
 
@@ -724,20 +728,24 @@ BEGIN
          named AS MATERIALIZED (
              SELECT h.scope, h.name, h.current, 1 AS tier, ts_rank(h.head, wanted)
                     + CASE WHEN h.name = lower(btrim(asked)) THEN 1 ELSE 0 END AS rank
-               FROM reprise.skill_heads h WHERE h.head @@ wanted AND h.scope = ANY (mine)),
+               FROM reprise.skill_heads h
+              WHERE h.head @@ wanted AND h.scope = ANY (mine)
+                AND h.digest NOT IN (SELECT r.digest FROM revoked r)
+              ORDER BY rank DESC LIMIT bounded),
          enough AS MATERIALIZED (SELECT count(*) >= bounded AS yes FROM named),
          told AS (
              SELECT h.scope, h.name, h.current, 2 AS tier, ts_rank(h.words, wanted) AS rank FROM (
                  SELECT w.* FROM reprise.skill_heads w
                   WHERE NOT (SELECT e.yes FROM enough e)
-                    AND w.words @@ wanted AND w.scope = ANY (mine) LIMIT 1000) AS h
-              WHERE NOT EXISTS (SELECT FROM named n WHERE n.scope = h.scope AND n.name = h.name)),
+                    AND w.words @@ wanted AND NOT w.head @@ wanted AND w.scope = ANY (mine)
+                    AND w.digest NOT IN (SELECT r.digest FROM revoked r)
+                  LIMIT 1000) AS h
+              ORDER BY rank DESC LIMIT bounded),
          best AS MATERIALIZED (
              SELECT v.*, b.tier, b.rank
                FROM (SELECT * FROM named UNION ALL SELECT * FROM told) AS b
                JOIN reprise.skill_versions v
                  ON v.scope = b.scope AND v.name = b.name AND v.number = b.current
-              WHERE v.digest NOT IN (SELECT r.digest FROM revoked r)
               ORDER BY b.tier, b.rank DESC, reprise.skill_nearness(b.scope) COLLATE "C",
                        b.name COLLATE "C"
               LIMIT bounded)
@@ -757,12 +765,13 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     WITH seen AS MATERIALIZED (
         SELECT v.* FROM reprise.skill_seen v
          WHERE v.scope = reprise.skill_scope(of_scope) AND v.name = of_name)
-    SELECT e.act, e.scope, e.name, e.number, e.digest, e.promotion, e.by, e.at, e.reason
-      FROM reprise.skill_events e
-     WHERE (e.scope, e.name, e.number) IN (SELECT s.scope, s.name, s.number FROM seen s)
-        OR (e.act IN ('trust','distrust','revoke','reinstate')
-            AND e.digest IN (SELECT s.digest FROM seen s)
-            AND e.scope = ANY ((SELECT reprise.skill_scopes_read())::text[]))
+    SELECT e.act, e.scope, e.name, e.number, e.digest, e.promotion, e.by, e.at, e.reason FROM (
+        SELECT e.* FROM reprise.skill_events e JOIN seen s USING (scope, name, number)
+        UNION ALL
+        SELECT e.* FROM reprise.skill_events e
+         WHERE e.act IN ('trust','distrust','revoke','reinstate')
+           AND e.digest IN (SELECT s.digest FROM seen s)
+           AND e.scope = ANY ((SELECT reprise.skill_scopes_read())::text[])) AS e
      ORDER BY e.event
 $$;
 
