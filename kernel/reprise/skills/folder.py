@@ -37,6 +37,9 @@ _MAX_LOOKED_AT = 4 * MAX_FILES
 #: As Linux does (path_resolution(7)).
 _MAX_LINKS = 40
 
+#: Readings of a folder that is replaced meanwhile, as `write_folder` does.
+_ATTEMPTS = 5
+
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: O_NONBLOCK: a file swapped for a fifo must not make the open wait for a writer.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -93,8 +96,27 @@ def read_folder(path: Path) -> SkillTree:
     link that leads out of it, nowhere or around, something that is no file, something that cannot
     be read, or whatever `tree_of_files` refuses. Blocks.
     """
+    for attempt in range(_ATTEMPTS):
+        root = _opened(path)
+        try:
+            tree = _read(path, root)
+        except BadSkill:
+            if attempt == _ATTEMPTS - 1 or _still_at(path, root):
+                raise
+        else:
+            if _still_at(path, root):
+                return tree
+        finally:
+            os.close(root)
+    raise BadSkill(
+        f"{shown(str(path))} was replaced again and again while it was read. Try again when "
+        "nothing writes there."
+    )
+
+
+def _opened(path: Path) -> int:
     try:
-        root = os.open(path, _DIRECTORY & ~os.O_NOFOLLOW)
+        return os.open(path, _DIRECTORY & ~os.O_NOFOLLOW)
     except OSError as error:
         mend = (
             " Name the folder that the file is in."
@@ -102,6 +124,17 @@ def read_folder(path: Path) -> SkillTree:
             else " Name the folder of a skill, with a SKILL.md in it."
         )
         raise BadSkill(f"{shown(str(path))} is no folder: {error.strerror}.{mend}") from error
+
+
+def _still_at(path: Path, root: int) -> bool:
+    """Whether the open folder is still the one at `path`: else its files may be going already."""
+    try:
+        return _identity(path.stat()) == _identity(os.fstat(root))
+    except OSError:
+        return False
+
+
+def _read(path: Path, root: int) -> SkillTree:
     try:
         with os.scandir(root) as listing:
             # Told at once, before the whole of some other large folder was read.
@@ -114,8 +147,6 @@ def read_folder(path: Path) -> SkillTree:
             return tree_of_files(files)
     except OSError as error:
         raise BadSkill(f"{shown(str(path))} cannot be read: {error.strerror}.") from error
-    finally:
-        os.close(root)
 
 
 class _Reading:
