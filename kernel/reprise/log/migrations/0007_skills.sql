@@ -541,6 +541,7 @@ BEGIN
     END IF;
     IF of_origin IS NULL OR json_typeof(of_origin) <> 'object'
        OR octet_length(of_origin::text) > 16384
+       OR strpos(of_origin::text, '\u0000') > 0              -- which functions of json refuse
        OR of_origin ->> 'kind' IS NULL
        OR of_origin ->> 'kind' NOT IN ('folder','archive','git','shipped','written')
        OR EXISTS (SELECT FROM json_each(of_origin) AS o(key, value)
@@ -881,8 +882,11 @@ BEGIN
             'A hundred of your promotions are not decided yet. Nothing was changed.',
             'Withdraw some, or wait until they are decided.');
     END IF;
+    -- A path on one person's machine is of no use to others, and none of their business.
     made := reprise.append_skill(to_wider, of_name, given.digest, given.description, 'draft',
-                                 given.origin, coalesce(with_note, ''), given.scope, given.number,
+                                 CASE WHEN given.origin ->> 'kind' IN ('folder','archive')
+                                      THEN json_build_object('kind', given.origin ->> 'kind')
+                                      ELSE given.origin END, coalesce(with_note, ''), given.scope, given.number,
                                  'ask');
     INSERT INTO reprise.skill_promotions (id, name, to_scope, to_number, by, at, note)
         VALUES (of_id, of_name, to_wider, made.number, session_user, made.at, made.note);
