@@ -73,6 +73,17 @@ class GitTree:
             name: _kind(entry) for name, entry in self._list(self._folder(folder)).entries.items()
         }
 
+    def get(self, path: str, most: int) -> bytes | None:
+        """A file's bytes, None when there is none at `path`. Raises BadSkill when over `most`."""
+        above, _, name = path.rpartition("/")
+        try:
+            entry = self._list(self._folder(above)).entries.get(name)
+        except BadSkill:
+            return None
+        if entry is None or entry.kind != stat.S_IFREG:
+            return None
+        return self._objects.read(entry.name, "blob", most)
+
     def _folder(self, path: str) -> str:
         """The name of a folder's tree."""
         name = self._top
