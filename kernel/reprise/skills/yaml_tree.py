@@ -135,7 +135,7 @@ def tree_of(text: str, first: int) -> Node | None:
             )
         node: Node
         if isinstance(event, yaml.ScalarEvent):
-            node = Scalar(_sound(event.value, line), event.style is None, line)
+            node = Scalar(_sound(event.value, line), not event.style, line)
         elif isinstance(event, yaml.SequenceStartEvent):
             node = Sequence([], line)
         else:
