@@ -24,6 +24,7 @@ from reprise_server.api import document
 from reprise_server.api.bodies import parse_json
 from reprise_server.api.people import Person, person_of
 from reprise_server.api.refusals import Refused, refusal
+from reprise_server.api.sending import Sending
 
 if TYPE_CHECKING:
     from reprise_server.api.service import Service
@@ -32,6 +33,8 @@ Action = Literal["read", "write", "execute"]
 
 #: Of a body that is JSON, if an operation says nothing else.
 BODY_BYTES: Final = 1 << 20
+#: Of any JSON, whatever the operation takes of other types: what it is parsed into is larger.
+JSON_BYTES: Final = 8 << 20
 #: From here on a body is parsed beside the loop.
 _LONG: Final = 64 << 10
 
@@ -95,7 +98,7 @@ def operation(
 
     action, resource: what Jupyter's Authorizer is asked about (default: the endpoint's resource),
       and by which action the rate is limited.
-    status: of its answer, which is JSON, a `File`, or an `Answer` with another status.
+    status: of its answer, which is JSON, a `File`, a `Sending`, or an `Answer` of another status.
     patience_s: how long it may take (default: the server's setting); then it is cancelled.
     widens: whether it widens somebody's rights; such an operation calls `governance.admit`.
     """
@@ -112,8 +115,7 @@ class Admitted:
     person: Person
     running: bool = False
     left: bool = False
-    chunks: list[bytes] = field(default_factory=list)
-    length: int = 0
+    body: bytearray = field(default_factory=bytearray)
 
 
 @stream_request_body
@@ -201,17 +203,15 @@ class Endpoint(APIHandler):
         admitted = self._admitted
         if self._finished or admitted is None:
             return
-        admitted.length += len(chunk)
-        if admitted.length > admitted.operation.body_bytes:
+        if len(admitted.body) + len(chunk) > admitted.operation.body_bytes:
             self._refuse(_too_large(admitted.operation.body_bytes))
             return
         try:
             self.service.hold(len(chunk))
         except Refused as refused:
-            admitted.length -= len(chunk)
             self._refuse(refused)
             return
-        admitted.chunks.append(chunk)
+        admitted.body += chunk
 
     def _too_slow(self, seconds: float) -> None:
         if not self._finished:
@@ -238,8 +238,8 @@ class Endpoint(APIHandler):
             self._slow.cancel()
         if admitted is not None and not admitted.left:
             admitted.left = True
-            self.service.release(sum(map(len, admitted.chunks)))
-            admitted.chunks.clear()
+            self.service.release(len(admitted.body))
+            admitted.body = bytearray()
             self.service.limits.leave(admitted.person.key)
 
     # The operation --------------------------------------------------------------------------------
@@ -269,7 +269,10 @@ class Endpoint(APIHandler):
             asked = await self._read(name, admitted, arguments)
             patience = offered.patience_s or self.service.settings.patience
             answer = await _within(patience, offered.method(self, asked))
-            self._answer(offered, answer)
+            if isinstance(answer, Sending):
+                await answer.send(self)
+            else:
+                self._answer(offered, answer)
         except RepriseError as error:
             if (refused := refusal(error)).status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 self.log.warning("Reprise: %s %s: %s", name.upper(), self.path, error)
@@ -287,7 +290,7 @@ class Endpoint(APIHandler):
                 for key, values in self.request.query_arguments.items()
             }
         )
-        body = b"".join(admitted.chunks)
+        body = admitted.body
         if not body:
             if said.body_required:
                 raise Refused(400, "no-body", f"A body is needed: {' or '.join(said.bodies)}.")
@@ -299,6 +302,8 @@ class Endpoint(APIHandler):
         validator = said.bodies[content_type]
         if validator is None:
             return Asked(path, query, body, content_type)
+        if len(body) > JSON_BYTES:
+            raise _too_large(JSON_BYTES)
 
         def parsed() -> Any:
             value = parse_json(body)

@@ -13,7 +13,7 @@ MAX_DEPTH: Final = 32
 MAX_VALUES: Final = 200_000
 
 
-def parse_json(body: bytes) -> Any:
+def parse_json(body: bytes | bytearray) -> Any:
     """The value. Raises Refused (400)."""
     try:
         value = json.loads(

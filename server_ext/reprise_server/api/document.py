@@ -60,7 +60,7 @@ class Operation:
     parameters: Mapping[tuple[str, str], Parameter]
     bodies: Mapping[str, Draft202012Validator | None]
     body_required: bool
-    responses: Mapping[str, Draft202012Validator | None] = field(default_factory=dict)
+    responses: Mapping[str, Draft202012Validator] = field(default_factory=dict)
 
     def path(self, given: Mapping[str, str]) -> dict[str, Any]:
         """Raises Refused (404): what no path can be leads nowhere."""
@@ -138,24 +138,23 @@ class Document:
             for number, each in enumerate(given or []):
                 parameter = self._parameter(f"{place}/{number}", each)
                 parameters[parameter.place, parameter.name] = parameter
-        request = said.get("requestBody", {})
+        place, request = self.followed(f"{at}/requestBody", said.get("requestBody", {}))
         bodies = {
-            kind: self.validator(f"{at}/requestBody/content/{_escaped(kind)}/schema")
+            kind: self.validator(f"{place}/content/{_escaped(kind)}/schema")
             if "json" in kind
             else None
             for kind in request.get("content", {})
         }
-        responses = {
-            status: self.validator(f"{at}/responses/{status}/content/application~1json/schema")
-            for status, each in said["responses"].items()
-            if "application/json" in each.get("content", {})
-        }
+        responses = {}
+        for status, each in said["responses"].items():
+            place, answer = self.followed(f"{at}/responses/{status}", each)
+            if "application/json" in answer.get("content", {}):
+                pointer = f"{place}/content/application~1json/schema"
+                responses[status] = self.validator(pointer)
         return Operation(parameters, bodies, bool(request.get("required")), responses)
 
     def _parameter(self, at: str, said: Mapping[str, Any]) -> Parameter:
-        if "$ref" in said:
-            at = said["$ref"].removeprefix("#")
-            said = self.value["components"]["parameters"][at.rpartition("/")[2]]
+        at, said = self.followed(at, said)
         schema = self._resolved(said["schema"])
         many = schema.get("type") == "array"
         kind = self._resolved(schema["items"] if many else schema).get("type", "string")
@@ -169,6 +168,13 @@ class Document:
             default,
             self.validator(f"{at}/schema"),
         )
+
+    def followed(self, at: str, said: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+        """Where something stands, and what it says: there, or in the components."""
+        if "$ref" not in said:
+            return at, said
+        kind, name = said["$ref"].split("/")[-2:]
+        return f"/components/{kind}/{name}", self.value["components"][kind][name]
 
     def _resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         """What a schema that only refers to another one says."""

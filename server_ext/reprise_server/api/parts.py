@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import Final
 
-from reprise_server.api import environments, server
+from reprise_server.api import environments, server, skill_governance, skill_past, skills
 from reprise_server.api.base import Endpoint
 from reprise_server.api.document import Document, assembled, parts_paths
 
@@ -14,8 +14,11 @@ from reprise_server.api.document import Document, assembled, parts_paths
 ENDPOINTS: Final[tuple[type[Endpoint], ...]] = (
     *server.ENDPOINTS,
     *environments.ENDPOINTS,
+    *skills.ENDPOINTS,
+    *skill_past.ENDPOINTS,
+    *skill_governance.ENDPOINTS,
 )
-PARTS: Final[tuple[str, ...]] = ("environments",)
+PARTS: Final[tuple[str, ...]] = ("environments", "skills", "skill_governance")
 
 ROOT: Final = "/reprise/api"
 

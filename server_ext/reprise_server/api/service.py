@@ -13,6 +13,8 @@ from reprise_server.api import events
 from reprise_server.api.document import Document
 from reprise_server.api.limits import Limits
 from reprise_server.api.refusals import Refused
+from reprise_server.api.trees import Trees
+from reprise_server.api.workshop import Workshop
 from reprise_server.settings import RepriseApi
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ class Service:
         self._events = told
         self._said = said
         self._described = described
+        self.trees = Trees()
         self._held = 0
         self._log: Log | None = None
         self._login: str | None = None
@@ -77,9 +80,19 @@ class Service:
             self._login = str(login)
         return self._login
 
+    @property
+    def known_login(self) -> str | None:
+        """As `login` found it, None before."""
+        return self._login
+
     def emit(self, event: str, said: Mapping[str, Any]) -> None:
         """Tell listeners of Jupyter's event system. What they do with it delays nobody."""
         events.emit(self._events, event, said, self._said)
+
+    @cached_property
+    def workshop(self) -> Workshop:
+        """Where jobs are done."""
+        return Workshop(self.settings, self._said, self.emit)
 
     def hold(self, size: int) -> None:
         """Bytes of a body are in memory now. Raises Refused (503) when all bodies are too many."""
@@ -96,8 +109,9 @@ class Service:
         self._held -= size
 
     async def close(self) -> None:
-        """Let go of the database. Requests that still come are refused."""
+        """End all jobs, let go of the database. Requests that still come are refused."""
         self._closed = True
+        await self.workshop.close()
         async with self._opening:
             if self._log is not None:
                 await self._log.close()

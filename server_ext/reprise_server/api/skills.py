@@ -1,0 +1,216 @@
+"""`/skills…`: what there is, what it says, its files, how it came to be and is used; adding."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from reprise.errors import BadSkill
+from reprise.skills.archive import packed_skills
+from reprise.skills.as_json import (
+    files_json,
+    finding_json,
+    skill_json,
+    version_json,
+)
+from reprise.skills.check import check
+from reprise.skills.contract import Scope, Version
+from reprise.skills.loaded import loaded
+from reprise.skills.sources import Looked
+from reprise_server.api import governance
+from reprise_server.api.base import Asked, File, operation
+from reprise_server.api.governance import Act
+from reprise_server.api.refusals import Refused
+from reprise_server.api.skill_named import SkillEndpoint, page
+from reprise_server.api.uploads import UPLOAD_BYTES, looked_at
+
+#: Of an upload that holds nothing usable, so many reasons are told.
+_TOLD: Final = 5
+
+
+class SkillsEndpoint(SkillEndpoint):
+    path = "/skills"
+
+    @operation("read")
+    async def get(self, asked: Asked) -> Any:
+        catalog = await self.catalog()
+        await self.service.login()
+        words, written = asked.query["q"], asked.query["scope"]
+        scope = None if written is None else Scope.of(written)
+        if words is not None:
+            versions = await catalog.search(words, most=asked.query["limit"])
+            if scope is not None:
+                versions = [each for each in versions if each.scope == scope]
+            return {
+                "skills": [self.told(each) for each in versions],
+                "total": len(versions),
+                "next_offset": None,
+            }
+        versions = await catalog.list(scope, everything=asked.query["everything"])
+        some, rest = page(versions, asked)
+        return {"skills": [self.told(each) for each in some], **rest}
+
+    @operation("write", status=201, body_bytes=UPLOAD_BYTES, patience_s=300.0)
+    async def post(self, asked: Asked) -> Any:
+        note = asked.query["note"] or ""
+        looked = await asyncio.to_thread(looked_at, asked)
+        await governance.admit(self, Act("add", "personal", ", ".join(_names(looked))))
+        catalog = await self.catalog()
+        added, refused = [], []
+        for each in looked.found:
+            problem = each.problem
+            if each.skill is not None:
+                try:
+                    version = await catalog.add(each.skill, each.origin, note=note)
+                except BadSkill as error:
+                    problem = str(error)
+                else:
+                    added.append(version)
+                    self.emit("skill", {"action": "added", **_named(version)})
+                    continue
+            refused.append({"folder": each.folder, "why": problem})
+        if not added:
+            raise BadSkill(" ".join(each["why"] for each in refused[:_TOLD]))
+        return {
+            "added": [version_json(each) for each in added],
+            "refused": refused,
+            "notes": list(looked.notes),
+        }
+
+
+class CheckEndpoint(SkillEndpoint):
+    path = "/skill-checks"
+
+    @operation("execute", body_bytes=UPLOAD_BYTES, patience_s=300.0)
+    async def post(self, asked: Asked) -> Any:
+        return await asyncio.to_thread(lambda: _checked(looked_at(asked)))
+
+
+def _checked(looked: Looked) -> dict[str, Any]:
+    return {
+        "skills": [
+            {
+                "folder": each.folder,
+                "name": each.name,
+                "digest": None if each.skill is None else each.skill.digest,
+                "why_not": each.problem or None,
+                "findings": []
+                if each.skill is None
+                else [
+                    finding_json(one)
+                    for one in check(each.skill.tree, folder=each.folder.rpartition("/")[2] or None)
+                ],
+            }
+            for each in looked.found
+        ],
+        "notes": list(looked.notes),
+    }
+
+
+def _names(looked: Looked) -> list[str]:
+    return [each.name for each in looked.found if each.skill is not None]
+
+
+def _named(version: Version) -> dict[str, Any]:
+    return {
+        "scope": str(version.scope),
+        "name": version.name,
+        "number": version.number,
+        "digest": version.digest,
+    }
+
+
+class SkillShowEndpoint(SkillEndpoint):
+    path = "/skills/{skill}"
+
+    @operation("read")
+    async def get(self, asked: Asked) -> Any:
+        await self.service.login()
+        catalog = await self.catalog()
+        version = await self.found(asked)
+        skill = await catalog.skill(version)
+        clashes = await catalog.clashes(version)
+        return {
+            "version": self.told(version),
+            "skill": skill_json(skill),
+            "clashes": [self.told(each) for each in clashes],
+        }
+
+
+class BodyEndpoint(SkillEndpoint):
+    path = "/skills/{skill}/body"
+
+    @operation("read")
+    async def get(self, asked: Asked) -> Any:
+        catalog = await self.catalog()
+        version = await self.found(asked)
+        skill = await catalog.skill(version)
+        shown = loaded(skill, version.reference, version.standing, deprecated=version.deprecated)
+        await catalog.used(version.digest, "load", detail={"by": "rest"})
+        return {
+            "reference": version.reference,
+            "digest": version.digest,
+            "standing": version.standing,
+            "body": skill.body,
+            "shown_to_models": shown.text,
+        }
+
+
+class FilesEndpoint(SkillEndpoint):
+    path = "/skills/{skill}/files"
+
+    @operation("read")
+    async def get(self, asked: Asked) -> Any:
+        version = await self.found(asked)
+        some, rest = page(files_json(await self.tree(version)), asked)
+        return {"digest": version.digest, "files": some, **rest}
+
+
+class FileEndpoint(SkillEndpoint):
+    path = "/skills/{skill}/file"
+
+    @operation("read")
+    async def get(self, asked: Asked) -> Any:
+        # As Jupyter does for its own files: a page elsewhere must not have them by a link.
+        self.check_xsrf_cookie()
+        version = await self.found(asked)
+        path = asked.query["path"]
+        data = (await self.tree(version)).get(path)
+        if data is None:
+            raise Refused(404, "file-not-found", f"{version.reference} has no file at that path.")
+        return File(path.rpartition("/")[2], data)
+
+
+class ArchiveEndpoint(SkillEndpoint):
+    path = "/skills/{skill}/archive"
+
+    @operation("read")
+    async def get(self, asked: Asked) -> Any:
+        self.check_xsrf_cookie()
+        version = await self.found(asked)
+        tree = await self.tree(version)
+        name = f"{version.name}.{asked.query['format']}"
+        return File(name, await asyncio.to_thread(packed_skills, {version.name: tree}, name))
+
+
+class FindingsEndpoint(SkillEndpoint):
+    path = "/skills/{skill}/findings"
+
+    @operation("read")
+    async def get(self, asked: Asked) -> Any:
+        version = await self.found(asked)
+        tree = await self.tree(version)
+        found = await asyncio.to_thread(lambda: check(tree, folder=version.name))
+        return {"digest": version.digest, "findings": [finding_json(each) for each in found]}
+
+
+ENDPOINTS: Final = (
+    SkillsEndpoint,
+    CheckEndpoint,
+    SkillShowEndpoint,
+    BodyEndpoint,
+    FilesEndpoint,
+    FileEndpoint,
+    ArchiveEndpoint,
+    FindingsEndpoint,
+)
