@@ -16,7 +16,7 @@ from typing import Final
 from reprise.errors import UsageError
 from reprise.skills.contract import SkillTree
 from reprise.skills.requirements import Needs, needs_of
-from reprise.workspace.manifest import BadManifest, check_path, shown
+from reprise.workspace.manifest import BadManifest, check_path
 
 #: What stands for the session's own Python in `Script.program`.
 PYTHON: Final = "python3"
@@ -173,7 +173,11 @@ def _offer(tree: SkillTree) -> str:
 
 
 def _said(path: str) -> str:
-    return shown(path[:200])
+    """A path for people; whoever names one may write anything."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode()
+        for char in path[:200]
+    )
 
 
 # what runs it -------------------------------------------------------------------------------------
