@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -75,6 +76,7 @@ def options(about: str, examples: str) -> argparse.ArgumentParser:
 
 def profiled(args: argparse.Namespace, opened: Callable[[Path], Table]) -> int:
     """Opens, profiles, prints; the exit code."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `… | head` ends it without a word
     path = located(args.path)
     try:
         if not path.is_file():

@@ -255,41 +255,62 @@ def _spread(
     """Half of the rows from the beginning, the others from evenly spaced places."""
     wide, given = len(table.names), 0
     with path.open("rb") as file:
-        lines = _text_lines(file, encoding, table)
-        reader = csv.reader(lines, delimiter=delimiter)
+        begun = _Decoded(file, encoding)
+        reader = csv.reader(begun, delimiter=delimiter)
         try:
             for row in reader:
                 if not row or header:
                     header = header and not row
                     continue
-                if given == most // 2:
-                    break
                 given += 1
                 yield _fitted(row, wide, table, reader.line_num)
+                if given == most // 2:
+                    break
         except csv.Error as error:
             table.odd["unreadable rest"] += 1
             table.examples["unreadable rest"] = f"after line {reader.line_num}: {error}"
             return
-    each = max((most - given) // _BLOCKS, 1)
-    with path.open("rb") as file:
+        each = max((most - given) // _BLOCKS, 1)
+        width = (size - begun.end) // (_BLOCKS + 1)
         for number in range(1, _BLOCKS + 1):
-            file.seek(size * number // (_BLOCKS + 1))
+            start = begun.end + width * number
+            file.seek(start)
             file.readline(_LONGEST_LINE)  # what is left of the row in which we landed
-            block = [
-                line.decode(encoding, "replace")
-                for line in (file.readline(_LONGEST_LINE) for _ in range(each))
-                if line.strip()
-            ]
-            try:
-                rows = [row for row in csv.reader(block, delimiter=delimiter) if row]
-            except csv.Error:
-                rows = []
+            rows = _block(file, encoding, delimiter, each, start + width)
             fitting = [row for row in rows if len(row) == wide]
             if len(fitting) * 10 < len(rows) * 9 or not rows:
                 table.odd["places left out"] += 1  # most likely within a quoted field
                 continue
-            for each_row in fitting:
-                yield list(each_row)
+            for fit in fitting:
+                yield list(fit)
+
+
+def _block(file: IO[bytes], encoding: str, delimiter: str, rows: int, end: int) -> list[list[str]]:
+    """Rows from where the file stands, none beyond `end`, where the next block begins."""
+    lines: list[str] = []
+    while len(lines) < rows and file.tell() < end:
+        line = file.readline(_LONGEST_LINE)
+        if not line:
+            break
+        lines.append(line.decode(encoding, "replace"))
+    try:
+        return [row for row in csv.reader(lines, delimiter=delimiter) if row]
+    except csv.Error:
+        return []
+
+
+class _Decoded:
+    """The lines of a file; `end` is where the last one ended, in bytes."""
+
+    def __init__(self, file: IO[bytes], encoding: str) -> None:
+        self._file = file
+        self._encoding = encoding
+        self.end = 0
+
+    def __iter__(self) -> Iterator[str]:
+        while line := self._file.readline(_LONGEST_LINE):
+            self.end += len(line)
+            yield line.decode(self._encoding, "replace")
 
 
 # JSON -----------------------------------------------------------------------------------------

@@ -522,7 +522,7 @@ def _with_target(
         strength, how = _strength(
             column, [each for each in pairs if each[1].kind != "missing"], numeric
         )
-        if how:
+        if strength > 0:
             related.append({"column": shown(column.name), "strength": rounded(strength), "by": how})
         limit = 0.98 if numeric else 0.95
         if strength >= limit:

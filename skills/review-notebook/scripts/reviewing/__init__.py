@@ -1,0 +1,1 @@
+"""Reads a notebook without running it: what leaks, what hides, what will not come out again."""
