@@ -217,7 +217,7 @@ def line(offer: Offer, most: int = _LENGTHS[-1]) -> str:
     """A skill's line: its whole name, what to know of it, its description as a JSON string."""
     marks = []
     if offer.standing == "untrusted":
-        marks.append("untrusted: to be read with care, its scripts do not run")
+        marks.append("untrusted: nobody has approved it")
     if offer.deprecated:
         marks.append("deprecated")
     said = f" ({'; '.join(marks)})" if marks else ""
