@@ -5,17 +5,22 @@ from __future__ import annotations
 import argparse
 from types import ModuleType
 
-from reprise.commands import skills_check, skills_run
+from reprise.commands import skills_check, skills_followed, skills_moved, skills_run
 from reprise.commands.terminal import Terminal
 
 EXAMPLES = """\
   reprise skills check ~/.claude/skills        every skill in there, by file and line
+  reprise skills import https://example.org/skills.git --dry-run
+  reprise skills import --from claude-code     what Claude Code has; codex, gemini, agents too
+  reprise skills export profile-dataset --to codex --user
+  reprise skills sync                          what changed where they came from
+  reprise skills publish ~/our-skills          a marketplace of Claude Code, in Git
   reprise skills run analysis.ipynb profile-dataset -- profile.py {workspace}/data.csv
 """
 
 #: Each offers `add(acts, common)`: its acts, with `set_defaults(act=…)` naming what does each of
 #: them: (args, terminal) → exit code.
-_PARTS: tuple[ModuleType, ...] = (skills_check, skills_run)
+_PARTS: tuple[ModuleType, ...] = (skills_check, skills_moved, skills_followed, skills_run)
 
 #: `reprise skills run SESSION NAME -- SCRIPT ARGS`
 WORDS = True

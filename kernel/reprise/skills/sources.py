@@ -87,6 +87,8 @@ def look(source: str, *, ref: str = "", subfolder: str = "", names: Sequence[str
         return _chosen(_in_repository(at, ref or at.ref, wanted), names, _place(at.shown, wanted))
     wanted = _Wanted(top, tuple(names))
     path = Path(source).expanduser()
+    if path.name.casefold() == SKILL_FILE.casefold() and path.is_file():
+        path = path.parent
     if path.is_dir():
         looked = _in_folder(path, wanted)
     elif path.exists():
