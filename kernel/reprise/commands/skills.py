@@ -5,10 +5,26 @@ from __future__ import annotations
 import argparse
 from types import ModuleType
 
-from reprise.commands import skills_check, skills_followed, skills_moved, skills_run
+from reprise.commands import (
+    skills_check,
+    skills_followed,
+    skills_governance,
+    skills_moved,
+    skills_rights,
+    skills_run,
+    skills_shown,
+    skills_versions,
+)
 from reprise.commands.terminal import Terminal
 
 EXAMPLES = """\
+  reprise skills search csv                    names, descriptions, bodies
+  reprise skills show profile-dataset          what it says, who added it, how it stands
+  reprise skills trust profile-dataset         this content may run for you
+  reprise skills promote profile-dataset --to team/ml
+  reprise skills promotions 3f2a               what changes, file by file
+  reprise skills approve 3f2a --release
+  reprise skills revoke team/ml:profile-dataset@3 --scope team/ml --reason "sends data away"
   reprise skills check ~/.claude/skills        every skill in there, by file and line
   reprise skills import https://example.org/skills.git --dry-run
   reprise skills import --from claude-code     what Claude Code has; codex, gemini, agents too
@@ -20,7 +36,16 @@ EXAMPLES = """\
 
 #: Each offers `add(acts, common)`: its acts, with `set_defaults(act=…)` naming what does each of
 #: them: (args, terminal) → exit code.
-_PARTS: tuple[ModuleType, ...] = (skills_check, skills_moved, skills_followed, skills_run)
+_PARTS: tuple[ModuleType, ...] = (
+    skills_shown,
+    skills_versions,
+    skills_governance,
+    skills_rights,
+    skills_check,
+    skills_moved,
+    skills_followed,
+    skills_run,
+)
 
 #: `reprise skills run SESSION NAME -- SCRIPT ARGS`
 WORDS = True

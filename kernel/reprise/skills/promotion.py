@@ -62,6 +62,17 @@ class Promotions(Reading):
         [version] = await self._found(scope, name, number, None)
         return version
 
+    async def base(self, promotion: Promotion) -> Version | None:
+        """What the asked-for version is compared with: the one published in that scope before it.
+
+        None when there is none.
+        """
+        asked = promotion.version
+        for version in await self._found(str(asked.scope), asked.name, None, None):
+            if version.number < asked.number and version.state == "published":
+                return version
+        return None
+
     async def decide(
         self,
         identity: uuid.UUID,
