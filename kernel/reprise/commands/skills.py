@@ -7,6 +7,7 @@ from types import ModuleType
 
 from reprise.commands import (
     skills_check,
+    skills_cost,
     skills_followed,
     skills_governance,
     skills_moved,
@@ -32,6 +33,8 @@ EXAMPLES = """\
   reprise skills sync                          what changed where they came from
   reprise skills publish ~/our-skills          a marketplace of Claude Code, in Git
   reprise skills run analysis.ipynb profile-dataset -- profile.py {workspace}/data.csv
+  reprise skills cost profile-dataset          tokens of its line, its body, each file
+  reprise skills catalog --notebook a.ipynb    what a model is told at the start
 """
 
 #: Each offers `add(acts, common)`: its acts, with `set_defaults(act=…)` naming what does each of
@@ -45,6 +48,7 @@ _PARTS: tuple[ModuleType, ...] = (
     skills_moved,
     skills_followed,
     skills_run,
+    skills_cost,
 )
 
 #: `reprise skills run SESSION NAME -- SCRIPT ARGS`

@@ -27,9 +27,10 @@ BUDGET = 2_000
 LEAST_BUDGET = 200
 MOST_BUDGET = 100_000
 
-#: Characters of a description that are shown, tried one after the other until all skills fit; the
-#: last is what they are cut to where not all do. The specification allows 1,024.
-_LENGTHS = (1_024, 500, 250, 140)
+#: Characters of a description that are told where there is room: all that the specification allows.
+WHOLE = 1_024
+#: Tried one after the other until all skills fit; where they do not, all are cut to the last.
+_LENGTHS = (WHOLE, 500, 250, 140)
 
 #: How much a word counts where it stands in a skill's name.
 _IN_NAME = 3.0

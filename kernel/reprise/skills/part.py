@@ -45,10 +45,7 @@ def part_of(skill: Skill, path: str, start: int = 0, most: int = MAX_SHOWN) -> F
     entry = _entry(skill, path)
     data = skill.tree.get(entry.path) or b""
     executable = entry.mode == EXECUTABLE
-    try:
-        text = None if b"\0" in data else data.decode("utf-8")
-    except UnicodeDecodeError:
-        text = None
+    text = _decoded(data)
     if text is None:
         raw = data[start : start + most]
         end = start + len(raw)
@@ -66,6 +63,19 @@ def part_of(skill: Skill, path: str, start: int = 0, most: int = MAX_SHOWN) -> F
         start,
         end if end < len(text) else None,
     )
+
+
+def text_of(skill: Skill, entry: Entry) -> str | None:
+    """The whole of a file as a model would be shown it; None when it is no text."""
+    text = _decoded(skill.tree.get(entry.path) or b"")
+    return None if text is None else block(text)
+
+
+def _decoded(data: bytes) -> str | None:
+    try:
+        return None if b"\0" in data else data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
 
 
 def _entry(skill: Skill, path: str) -> Entry:
