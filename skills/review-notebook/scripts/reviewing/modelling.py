@@ -98,9 +98,8 @@ def _assigned(node: ast.Assign, cell: Cell, aliases: Aliases, known: _Known) -> 
         if isinstance(value, ast.Call):
             # What a transformer makes of features are those features still.
             given = [each.id for each in value.args if isinstance(each, ast.Name)]
-            known.features.update(
-                {name: known.features[each] for each in given[:1] if each in known.features}
-            )
+            if given and given[0] in known.features:
+                known.features[name] = known.features[given[0]]
         return
     if (
         columns is not None
