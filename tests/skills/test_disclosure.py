@@ -21,6 +21,7 @@ from reprise.skills.catalog import Catalog
 from reprise.skills.contract import Origin, Scope, Version
 from reprise.skills.disclosure import SEARCH_MOST, Disclosure
 from reprise.skills.loaded import MAX_BODY, Loaded, active_text, loaded
+from reprise.skills.meant import meant
 from reprise.skills.part import MAX_SHOWN
 from reprise.skills.read import read_skill
 from reprise.skills.tokens import estimate
@@ -95,7 +96,9 @@ async def test_what_only_people_may_call_up_is_not_a_models_to_see_or_load(
     assert "deploy" not in (await view.search("deploys rows")).text
     with pytest.raises(NotAllowed, match="called up by people only"):
         await view.load("deploy")
-    assert [version.name for version in await view.callable()] == ["deploy", "deploy-too"]
+    names = {offer.name for offer in await view.callable()}
+    assert {"deploy", "deploy-too", "profile-dataset"} <= names
+    assert "background" not in names
     assert (await view.load("deploy", by="person")).name == "deploy"
     # What the person has called up is the model's to go on with.
     assert (await view.file("deploy", "SKILL.md")).text
@@ -108,9 +111,8 @@ async def test_many_that_only_people_may_call_up_leave_their_places_to_others(
         more = "disable-model-invocation: true\n" if number % 3 else ""
         await add(f"profile-{number:02}", f"Profiles a csv file, way {number}.", more=more)
     view = await Disclosure.begin(log, task="profile a csv")
-    assert {one.name for one in view.choice.listed} == {
-        f"profile-{number:02}" for number in range(0, 60, 3)
-    }
+    told = {one.name for one in view.choice.listed if one.name.startswith("profile-")}
+    assert told - {"profile-dataset"} == {f"profile-{number:02}" for number in range(0, 60, 3)}
 
 
 async def test_untrusted_ones_are_told_as_such_or_not_at_all(log: Log, add: Add) -> None:
@@ -124,7 +126,7 @@ async def test_untrusted_ones_are_told_as_such_or_not_at_all(log: Log, add: Add)
     strict = await Disclosure.begin(log, untrusted=False)
     assert "strange" not in strict.catalog()
     assert "strange" not in (await strict.search("rows")).text
-    assert await strict.callable() == []
+    assert "strange" not in {offer.name for offer in await strict.callable()}
     with pytest.raises(SkillNotFound, match="nobody has approved it"):
         await strict.load("strange")
 
@@ -255,6 +257,32 @@ async def test_approval_meanwhile_is_shown_at_the_next_loading(
     assert 'standing="untrusted"' in (await view.load("do")).text
     await catalog.trust(version.digest)
     assert 'standing="trusted"' in (await view.load("do")).text
+
+
+async def test_what_comes_with_reprise_is_told_of_and_loaded_without_being_added(
+    log: Log, catalog: Catalog
+) -> None:
+    view = await Disclosure.begin(log)
+    assert "- profile-dataset: " in view.catalog()
+    assert "profile-dataset" in (await view.search("profiles tables")).text
+    assert "profile-dataset" not in (await view.search("knitting tables")).text
+    assert await catalog.list() == []
+    shown = await view.load("profile-dataset")
+    assert (shown.reference, shown.standing) == ("personal:profile-dataset@1", "trusted")
+    assert (await view.file("profile-dataset", "scripts/profile_dataset.py")).text
+    assert (await view.search("profiles tables")).text.count("- profile-dataset") == 1
+    [(_, usage)] = await catalog.usage("profile-dataset")
+    assert usage.loads == 1
+
+
+async def test_a_shipped_skill_that_was_revoked_is_not_told_of(log: Log, catalog: Catalog) -> None:
+    version = await meant(catalog, "profile-dataset")
+    await catalog.revoke(version.digest, reason="not here")
+    view = await Disclosure.begin(log)
+    assert "- profile-dataset: " not in view.catalog()
+    assert "- profile-dataset: " not in (await view.search("profiles tables")).text
+    with pytest.raises(SkillRevoked):
+        await view.load("profile-dataset")
 
 
 async def test_names_that_are_none_and_skills_that_are_none(log: Log, add: Add) -> None:

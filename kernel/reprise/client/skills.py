@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -20,17 +19,17 @@ from reprise.client.skill_needs import Needing, Place
 from reprise.client.skill_results import Progress, RunOptions, SkillMounted, SkillResult, Tell
 from reprise.client.sources import Source
 from reprise.client.workspace import LiveWorkspace
-from reprise.errors import RepriseError, SkillNotFound, SkillRevoked, UsageError
+from reprise.errors import RepriseError, SkillRevoked, UsageError
 from reprise.log.model import Actor
 from reprise.log.store import LogReader
 from reprise.skills.catalog import Catalog
 from reprise.skills.compatibility import understood, warnings
-from reprise.skills.contract import PERSONAL, Origin, Reference, Skill, SkillTree, Use, Version
+from reprise.skills.contract import Reference, Skill, SkillTree, Use, Version
+from reprise.skills.meant import meant
 from reprise.skills.requirements import (
     session_python,
 )
 from reprise.skills.script import Script, find_script
-from reprise.skills.shipped import find_shipped
 
 #: Where a skill is mounted, by its name.
 PLACE: Final = "/skills"
@@ -62,7 +61,7 @@ class SessionSkills:
     async def _find(self, ref: Reference | str | Version) -> tuple[Version, Skill]:
         await self._reach.line()
         catalog = Catalog(await self._reach.log())
-        version = ref if isinstance(ref, Version) else await _meant(catalog, ref)
+        version = ref if isinstance(ref, Version) else await meant(catalog, ref)
         if version.standing == "revoked":
             raise SkillRevoked(
                 f"{version.reference} was revoked, so nothing of it runs any more. Nothing was "
@@ -241,28 +240,6 @@ class SessionSkills:
         except RepriseError as error:
             return [f"That it ran could not be counted: {error}"]
         return []
-
-
-async def _meant(catalog: Catalog, ref: Reference | str) -> Version:
-    """The version that a reference means.
-
-    What comes with Reprise is in nobody's scope before it is used: it is added to one's own then,
-    and again when an upgrade brought another content. Raises SkillNotFound.
-    """
-    named = Reference.of(ref) if isinstance(ref, str) else ref
-    try:
-        version = await catalog.find(named)
-    except SkillNotFound:
-        version = None
-        if named.name is None or named.scope not in (None, PERSONAL) or named.number is not None:
-            raise
-    pinned = named.name is None or named.number is not None
-    if version is not None and (pinned or version.origin.kind != "shipped"):
-        return version
-    shipped = await asyncio.to_thread(find_shipped, named.name or "")
-    if shipped is not None and (version is None or version.digest != shipped.digest):
-        return await catalog.add(shipped, Origin("shipped"))
-    return version or await catalog.find(named)
 
 
 def _programs(script: Script) -> list[str]:

@@ -13,16 +13,17 @@ from typing import Any
 
 from reprise.commands.opened import opened_log
 from reprise.commands.terminal import Terminal
-from reprise.errors import UnavailableError, UsageError
+from reprise.errors import SkillNotFound, UnavailableError, UsageError
 from reprise.log.model import Json
 from reprise.skills.catalog import Catalog
 from reprise.skills.choosing import BUDGET, Offer
-from reprise.skills.contract import Skill
+from reprise.skills.contract import Reference, Skill
 from reprise.skills.costs import Cost, Part, counted, parts, total
 from reprise.skills.counting import KEYS, MODEL, Counter, has_key
-from reprise.skills.disclosure import Disclosure, offer_of, offered
+from reprise.skills.disclosure import Disclosure, offer_of, offer_of_shipped, offered
 from reprise.skills.folder import read_folder
 from reprise.skills.read import read_skill
+from reprise.skills.shipped import find_shipped
 from reprise.skills.tokens import Tokens
 
 #: The largest notebook that is read; its outputs make it large, and they are not looked at.
@@ -174,16 +175,27 @@ async def _named(
         if not named:
             view = await Disclosure.begin(log)
             for offer in await offered(catalog):
-                version = await catalog.find(offer.reference)
-                found.append((offer, await catalog.skill(version)))
+                _, skill = await _of_catalog(catalog, offer.reference)
+                found.append((offer, skill))
             return found, view.catalog()
         for name in named:
             if _is_path(name):
                 found.append(_in_folder(name))
             else:
-                version = await catalog.find(name)
-                found.append((offer_of(version), await catalog.skill(version)))
+                found.append(await _of_catalog(catalog, name))
         return found, None
+
+
+async def _of_catalog(catalog: Catalog, name: str) -> tuple[Offer, Skill]:
+    """The skill that a name means. What comes with Reprise is looked at, not added."""
+    try:
+        version = await catalog.find(name)
+    except SkillNotFound:
+        skill = find_shipped(name) if Reference.of(name) == Reference(name) else None
+        if skill is None:
+            raise
+        return offer_of_shipped(skill), skill
+    return offer_of(version), await catalog.skill(version)
 
 
 def _is_path(name: str) -> bool:

@@ -9,7 +9,7 @@ with the conversation and given back (`Disclosure.of`).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -25,16 +25,19 @@ from reprise.log.postgres import Log
 from reprise.log.store import Standing
 from reprise.skills.catalog import Catalog
 from reprise.skills.choosing import BUDGET, Choice, Offer, choose, listing
-from reprise.skills.contract import PERSONAL, Reference, Skill, Version
-from reprise.skills.hints import hints
+from reprise.skills.contract import PERSONAL, Reference, Skill, Usage, Version
+from reprise.skills.hints import hints, words
 from reprise.skills.invocation import Invocation, Invocations, invocation
 from reprise.skills.loaded import ACTIVE_TOKENS, Loaded, active_text, loaded
+from reprise.skills.meant import meant, not_yet_added
 from reprise.skills.part import MAX_SHOWN, FilePart, part_of
 from reprise.skills.rows import nearest
 
 #: Tokens of what a search answers, and how many skills it looks for.
 SEARCH_TOKENS = 1_500
 SEARCH_MOST = 20
+#: Characters of a search that count, as in the catalog.
+_SEARCHED = 200
 
 #: Skills whose files are kept in memory for the next question about them.
 _KEPT = 4
@@ -87,13 +90,13 @@ class Disclosure:
         """
         skills = Catalog(log)
         invocations = Invocations(log)
-        offers = await offered(skills, untrusted=untrusted)
-        words = hints(notebook, path, task)
         called: dict[str, Invocation] = {}
+        offers = await offered(skills, untrusted=untrusted, called=called)
+        about = hints(notebook, path, task)
         # Whether a model may call a skill up stands in its files, which are read of those only
         # that would be told of.
         while True:
-            choice = choose(offers, words, budget=budget)
+            choice = choose(offers, about, budget=budget)
             unknown = [one.digest for one in choice.listed if one.digest not in called]
             called |= await invocations.of(unknown)
             hidden = {one.digest for one in choice.listed if not called[one.digest].by_model}
@@ -141,6 +144,7 @@ class Disclosure:
             for version in versions
             if called[version.digest].by_model and self._told_of(version)
         ]
+        offers += await self._shipped_that_fit(text, [offer.name for offer in offers])
         lines, count = listing(offers, most_tokens=most_tokens)
         more = len(offers) - count
         end = f"{more} more fit; search with more words.\n" if more else ""
@@ -200,14 +204,36 @@ class Disclosure:
 
     # -- what the person is offered ---------------------------------------------------------------
 
-    async def callable(self, *, most: int = 1_000) -> list[Version]:
+    async def callable(self, *, most: int = 1_000) -> list[Offer]:
         """The skills that a person may call up by name, in the order of their names."""
-        versions = nearest(await self._skills.list())
-        told = sorted(filter(self._told_of, versions), key=lambda version: version.name)[:most]
-        called = await self._invocations.of(version.digest for version in told)
-        return [version for version in told if called[version.digest].by_person]
+        called: dict[str, Invocation] = {}
+        offers = await offered(self._skills, untrusted=self.untrusted, called=called)
+        told = sorted(offers, key=lambda offer: offer.name)[:most]
+        unknown = [offer.digest for offer in told if offer.digest not in called]
+        called |= await self._invocations.of(unknown)
+        return [offer for offer in told if called[offer.digest].by_person]
 
     # -- inside -----------------------------------------------------------------------------------
+
+    async def _shipped_that_fit(self, text: str, found: Collection[str]) -> list[Offer]:
+        """What comes with Reprise and is in no scope yet: the database knows none of its words."""
+        wanted = set(words(text[:_SEARCHED]))
+        fitting = []
+        for skill in await not_yet_added([]):
+            said = {*words(skill.name), *words(skill.description)}
+            fits = wanted and all(any(one.startswith(word) for one in said) for word in wanted)
+            if not fits or skill.name in found:
+                continue
+            try:
+                await self._skills.find(Reference(skill.name))
+            except SkillNotFound:
+                fitting.append(skill)
+        standings = await self._skills.standings(skill.digest for skill in fitting)
+        return [
+            offer_of_shipped(skill)
+            for skill in fitting
+            if standings[skill.digest] != "revoked" and invocation(skill.other).by_model
+        ]
 
     def _told_of(self, version: Version) -> bool:
         return version.standing == "trusted" or (version.standing == "untrusted" and self.untrusted)
@@ -224,7 +250,7 @@ class Disclosure:
         before = None if asked.name is None else self._pinned.get(asked.name)
         if before is not None and asked == Reference(asked.name):
             asked = Reference.of(before.reference)
-        version = await self._skills.find(asked)
+        version = await meant(self._skills, asked)
         before = self._pinned.get(version.name)
         if before is not None and before.digest != version.digest:
             raise UsageError(
@@ -250,19 +276,38 @@ class Disclosure:
         return found
 
 
-async def offered(skills: Catalog, *, untrusted: bool = True) -> list[Offer]:
-    """All skills that may be told of, with how often they were used."""
-    versions = [
-        version
-        for version in nearest(await skills.list())
-        if version.standing == "trusted" or (untrusted and version.standing == "untrusted")
-    ]
-    usage = await skills.usage_of(version.digest for version in versions)
-    return [
-        offer_of(version, uses=used.loads + used.mounts + used.runs)
+async def offered(
+    skills: Catalog, *, untrusted: bool = True, called: dict[str, Invocation] | None = None
+) -> list[Offer]:
+    """All skills that may be told of, with how often they were used.
+
+    called: gets who may call up those that are in no scope yet.
+    """
+    versions = nearest(await skills.list())
+    fresh = await not_yet_added(versions)
+    digests = [version.digest for version in versions] + [skill.digest for skill in fresh]
+    usage = await skills.usage_of(digests)
+    standings = await skills.standings(skill.digest for skill in fresh)
+    offers = {
+        version.name: offer_of(version, _uses(usage[version.digest]))
         for version in versions
-        for used in [usage[version.digest]]
-    ]
+        if version.standing == "trusted" or (untrusted and version.standing == "untrusted")
+    }
+    for skill in fresh:
+        if standings[skill.digest] != "revoked":
+            offers[skill.name] = offer_of_shipped(skill, _uses(usage[skill.digest]))
+            if called is not None:
+                called[skill.digest] = invocation(skill.other)
+    return list(offers.values())
+
+
+def offer_of_shipped(skill: Skill, uses: int = 0) -> Offer:
+    """Of a skill that comes with Reprise: its name adds it to one's own scope when it is loaded."""
+    return Offer(skill.name, skill.name, skill.digest, skill.description, uses=uses)
+
+
+def _uses(usage: Usage) -> int:
+    return usage.loads + usage.mounts + usage.runs
 
 
 def offer_of(version: Version, uses: int = 0) -> Offer:
