@@ -26,7 +26,7 @@ from reprise.sandbox.environment import environment_kernel, sandbox_spec
 from reprise.sandbox.named import NamedEnvironment
 from reprise.workspace.folder import HostFolder
 from reprise.workspace.manifest import MAX_SIZE, Manifest
-from reprise.workspace.transfer import fetch, read_file, workspace_manifest
+from reprise.workspace.transfer import PIECE, fetch, read_file, read_piece, workspace_manifest
 
 
 class PastWorkspace:
@@ -43,6 +43,13 @@ class PastWorkspace:
     async def fetch(self, path: str, sink: BinaryIO, limit: int) -> int:
         """Copy a file into `sink`; returns its size. Raises RepriseError when it is none."""
         return await fetch(self._guest, path, sink, limit)
+
+    async def piece(self, path: str, offset: int, length: int) -> tuple[int, bytes]:
+        """The size of a file, and up to `length` bytes of it from `offset` on, a MiB at most.
+
+        Raises GuestCallFailed when it is no file.
+        """
+        return await read_piece(self._guest, path, offset, min(length, PIECE))
 
     async def keep(self, log: Log, reader: LogReader, path: str, actor: Actor = USER) -> Artifact:
         """Store a file of it as an artifact of the session."""

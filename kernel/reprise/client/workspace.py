@@ -18,6 +18,8 @@ from reprise.quantities import amount
 from reprise.settings import ARTIFACT_BYTES
 from reprise.workspace.manifest import BadManifest, Entry, Manifest, check_path, shown
 
+#: Bytes of a file that are asked for at once (the kernel's bound).
+PIECE = 4 << 20
 #: Times that a file is taken anew because it changed between being kept and being read.
 TRIES = 3
 
@@ -67,6 +69,17 @@ class LiveWorkspace:
         except BadManifest as error:
             raise Refused(f"The kernel's list of files cannot be read: {error}") from error
 
+    async def piece(self, path: str, offset: int, length: int) -> tuple[int, bytes]:
+        """The size that a file has now, and up to `length` bytes of it from `offset` on.
+
+        Raises UsageError when it is no file, and what the kernel refuses with.
+        """
+        reply = await self.ask("read", path=_check(path), offset=offset, length=length)
+        told, kind = reply.content.get("size"), reply.content.get("type")
+        if kind != "file" or type(told) is not int:
+            raise UsageError(f"{shown(path)} in the workspace is a {kind}, not a file.")
+        return told, b"".join(reply.buffers)[:length]
+
     async def pieces(
         self, path: str, offset: int = 0, limit: int | None = None
     ) -> AsyncIterator[bytes]:
@@ -74,13 +87,9 @@ class LiveWorkspace:
 
         Raises UsageError when it is no file, TooLarge when more than `limit` bytes follow.
         """
-        _check(path)
         size: int | None = None
         while size is None or offset < size:
-            reply = await self.ask("read", path=path, offset=offset)
-            told, kind = reply.content.get("size"), reply.content.get("type")
-            if kind != "file" or type(told) is not int:
-                raise UsageError(f"{shown(path)} in the workspace is a {kind}, not a file.")
+            told, piece = await self.piece(path, offset, PIECE)
             if size is None:
                 # A file that grows meanwhile has no end; the size at the beginning counts.
                 size = told
@@ -89,7 +98,7 @@ class LiveWorkspace:
                         f"{shown(path)} in the workspace holds {amount(size)}, more than the "
                         f"{amount(limit)} that may be taken."
                     )
-            piece = b"".join(reply.buffers)[: max(size - offset, 0)]
+            piece = piece[: max(size - offset, 0)]
             if not piece:
                 if offset < size:
                     raise UnavailableError(

@@ -198,28 +198,37 @@ def _stat(answer: Mapping[str, Json]) -> Stat:
     return Stat(type_, mode & 0o777, size)
 
 
+async def read_piece(guest: Guest, path: str, offset: int, length: int) -> tuple[int, bytes]:
+    """The size of a file as it is now, and up to `length` (≤ PIECE) bytes of it from `offset` on.
+
+    Raises GuestCallFailed when it is no file.
+    """
+    check_path(path)
+    answer, data = await guest.call("get", {"path": path, "offset": offset, "length": length})
+    stat = _stat(answer)
+    if stat.type != "file":
+        raise GuestCallFailed(
+            f"{shown(path)} in the workspace is a {stat.type}, not a file.", "not-a-file"
+        )
+    piece = data[0] if len(data) == 1 else b""
+    if len(data) > 1 or len(piece) > length:
+        raise ProtocolViolation("The guest sent more of a file than it was asked for.")
+    return stat.size, piece
+
+
 async def _pieces(guest: Guest, path: str, limit: int) -> AsyncIterator[bytes]:
     """A file of the workspace in pieces. Raises TooLarge past `limit`, GuestCallFailed."""
-    check_path(path)
     offset, size = 0, None
     while size is None or offset < size:
         length = min(PIECE, limit - offset) if size is not None else min(PIECE, limit)
-        answer, data = await guest.call("get", {"path": path, "offset": offset, "length": length})
-        stat = _stat(answer)
-        if stat.type != "file":
-            raise GuestCallFailed(
-                f"{shown(path)} in the workspace is a {stat.type}, not a file.", "not-a-file"
-            )
-        piece = data[0] if len(data) == 1 else b""
-        if len(data) > 1 or len(piece) > length:
-            raise ProtocolViolation("The guest sent more of a file than it was asked for.")
-        if stat.size > limit:
+        now, piece = await read_piece(guest, path, offset, length)
+        if now > limit:
             raise TooLarge(
-                f"{shown(path)} in the workspace holds {amount(stat.size)}, more than the "
+                f"{shown(path)} in the workspace holds {amount(now)}, more than the "
                 f"{amount(limit)} that may be taken."
             )
         # The size of the first answer is the file's size: one that grows meanwhile has no end.
-        size = stat.size if size is None else size
+        size = now if size is None else size
         if not piece and offset < size:
             raise GuestCallFailed(
                 f"{shown(path)} in the workspace became shorter while it was read: "
