@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
@@ -22,6 +22,7 @@ from tornado.web import HTTPError, authenticated, stream_request_body
 from reprise.errors import RepriseError
 from reprise_server.api import document
 from reprise_server.api.bodies import parse_json
+from reprise_server.api.incoming import Incoming, too_large
 from reprise_server.api.people import Person, person_of
 from reprise_server.api.refusals import Refused, refusal
 from reprise_server.api.sending import Sending
@@ -115,7 +116,6 @@ class Admitted:
     person: Person
     running: bool = False
     left: bool = False
-    body: bytearray = field(default_factory=bytearray)
 
 
 @stream_request_body
@@ -144,15 +144,28 @@ class Endpoint(APIHandler):
         self.service = service
         self._admitted: Admitted | None = None
         self._slow: asyncio.TimerHandle | None = None
+        self._incoming = Incoming(self.request.headers, service.hold, service.release)
 
     # Before the body ------------------------------------------------------------------------------
 
     async def prepare(self) -> None:  # type: ignore[override]  # as APIHandler's own
         """Jupyter's own checks, its Authorizer, our limits; then the body may come."""
-        await super().prepare()
-        method = str(self.request.method).lower()
-        if self._finished or method == "options":
-            return
+        if self._incoming.comes:
+            seconds = self.service.settings.body_patience
+            self._slow = asyncio.get_running_loop().call_later(seconds, self._too_slow, seconds)
+        try:
+            await super().prepare()
+            if not self._finished and self.request.method != "OPTIONS":
+                await self._admit(str(self.request.method).lower())
+        except HTTPError as error:
+            self._leave()
+            if not self._incoming.drop(error):
+                raise
+            # Tornado waits for the body, then calls this.
+            setattr(self, str(self.request.method).lower(), self._say)
+
+    async def _admit(self, method: str) -> None:
+        """Raises HTTPError."""
         offered = self.operations.get(method)
         if offered is None:
             raise HTTPError(HTTPStatus.METHOD_NOT_ALLOWED)
@@ -164,11 +177,7 @@ class Endpoint(APIHandler):
         limits.admit(person.key, offered.action)
         limits.enter(person.key)
         self._admitted = Admitted(offered, person)
-        try:
-            self._expect_body(offered)
-        except BaseException:
-            self._leave()
-            raise
+        self._incoming.expect(offered.body_bytes)
 
     async def _authorize(self, offered: Operation) -> None:
         """By Jupyter's own decorator: one for each request, since it keeps its first answers."""
@@ -185,33 +194,20 @@ class Endpoint(APIHandler):
                 " Whoever runs the server may.",
             ) from None
 
-    def _expect_body(self, offered: Operation) -> None:
-        headers = self.request.headers
-        if headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise Refused(415, "content-encoding", "Send the body as it is, not compressed.")
-        said = headers.get("Content-Length", "")
-        if said.isdecimal() and int(said[:20]) > offered.body_bytes:
-            raise _too_large(offered.body_bytes)
-        if (said.isdecimal() and int(said) > 0) or "Transfer-Encoding" in headers:
-            seconds = self.service.settings.body_patience
-            self._slow = asyncio.get_running_loop().call_later(seconds, self._too_slow, seconds)
-
     # The body -------------------------------------------------------------------------------------
 
     def data_received(self, chunk: bytes) -> None:
         """Keep a piece of the body, within this operation's bound and the server's."""
-        admitted = self._admitted
-        if self._finished or admitted is None:
-            return
-        if len(admitted.body) + len(chunk) > admitted.operation.body_bytes:
-            self._refuse(_too_large(admitted.operation.body_bytes))
-            return
-        try:
-            self.service.hold(len(chunk))
-        except Refused as refused:
-            self._refuse(refused)
-            return
-        admitted.body += chunk
+        if not self._finished:
+            try:
+                self._incoming.take(chunk)
+            except Refused as refused:
+                self._refuse(refused)
+
+    def _say(self, *_: str) -> None:
+        """Answer with what was found before the body came."""
+        self._incoming.whole = True
+        raise self._incoming.refusal or HTTPError(HTTPStatus.FORBIDDEN)
 
     def _too_slow(self, seconds: float) -> None:
         if not self._finished:
@@ -228,18 +224,17 @@ class Endpoint(APIHandler):
         super().on_connection_close()
 
     def _leave_unless_running(self) -> None:
-        if self._admitted is not None and not self._admitted.running:
+        if self._slow is not None:
+            self._slow.cancel()
+        if self._admitted is None or not self._admitted.running:
             self._leave()
 
     def _leave(self) -> None:
         """Give back what this request holds of the limits."""
+        self._incoming.let_go()
         admitted = self._admitted
-        if self._slow is not None:
-            self._slow.cancel()
         if admitted is not None and not admitted.left:
             admitted.left = True
-            self.service.release(len(admitted.body))
-            admitted.body = bytearray()
             self.service.limits.leave(admitted.person.key)
 
     # The operation --------------------------------------------------------------------------------
@@ -259,6 +254,7 @@ class Endpoint(APIHandler):
         admitted = self._admitted
         if self._finished:
             return  # it was refused while its body came
+        self._incoming.whole = True
         if admitted is None or admitted.operation is not self.operations[name]:
             raise HTTPError(HTTPStatus.FORBIDDEN)
         if self._slow is not None:
@@ -266,7 +262,7 @@ class Endpoint(APIHandler):
         offered = admitted.operation
         admitted.running = True
         try:
-            asked = await self._read(name, admitted, arguments)
+            asked = await self._read(name, arguments)
             patience = offered.patience_s or self.service.settings.patience
             answer = await _within(patience, offered.method(self, asked))
             if isinstance(answer, Sending):
@@ -280,7 +276,7 @@ class Endpoint(APIHandler):
         finally:
             self._leave()
 
-    async def _read(self, name: str, admitted: Admitted, arguments: tuple[str, ...]) -> Asked:
+    async def _read(self, name: str, arguments: tuple[str, ...]) -> Asked:
         said = self.service.document.operations[self.path, name]
         names = path_names(self.path)
         path = said.path(dict(zip(names, arguments, strict=True)))
@@ -290,7 +286,7 @@ class Endpoint(APIHandler):
                 for key, values in self.request.query_arguments.items()
             }
         )
-        body = admitted.body
+        body = self._incoming.body
         if not body:
             if said.body_required:
                 raise Refused(400, "no-body", f"A body is needed: {' or '.join(said.bodies)}.")
@@ -303,7 +299,7 @@ class Endpoint(APIHandler):
         if validator is None:
             return Asked(path, query, body, content_type)
         if len(body) > JSON_BYTES:
-            raise _too_large(JSON_BYTES)
+            raise too_large(JSON_BYTES)
 
         def parsed() -> Any:
             value = parse_json(body)
@@ -331,6 +327,10 @@ class Endpoint(APIHandler):
     def _refuse(self, refused: Refused) -> None:
         self.clear()
         self.set_status(refused.status_code)
+        if not self._incoming.whole:
+            # Tornado closes it rather than read on; said, so that no client sends the next request
+            # into the void.
+            self.set_header("Connection", "close")
         if refused.retry_after_s is not None:
             self.set_header("Retry-After", str(refused.retry_after_s))
         self.finish(json.dumps(refused.to_json()))
@@ -416,7 +416,3 @@ def _text(name: str, value: bytes) -> str:
     if "\0" in text:
         raise Refused(400, "invalid-request", f"{name[:100]!r} holds a NUL character.")
     return text
-
-
-def _too_large(most: int) -> Refused:
-    return Refused(413, "too-large", f"The body is over {most:,} bytes, the most that this takes.")

@@ -109,7 +109,7 @@ def _of_ours(error: RepriseError) -> Refused:
 def _of_jupyters(error: HTTPError) -> Refused:
     """Of what Jupyter Server or Tornado refused; their words go into the log only."""
     status = error.status_code
-    if status == HTTPStatus.FORBIDDEN and "_xsrf" in str(error.log_message):
+    if status == HTTPStatus.FORBIDDEN and "xsrf" in str(error.log_message).lower():
         return Refused(
             status,
             "xsrf",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from jupyter_server.base.handlers import APIHandler
+from tornado.web import HTTPError
 
 from reprise_server.api.base import Asked, Endpoint, operation
 from reprise_server.api.governance import may_govern, may_personally
@@ -43,13 +43,10 @@ class Nothing(Endpoint):
     path = ""
     auth_resource = "reprise"
 
-    async def prepare(self) -> None:  # type: ignore[override]  # as APIHandler's own
-        """Whoever may not ask hears that, as everywhere."""
-        await APIHandler.prepare(self)
-        if self.request.method != "OPTIONS" and not self._finished:
-            raise Refused(
-                404, "not-found", "There is nothing here; openapi.json lists what there is."
-            )
+    async def _admit(self, _: str) -> None:
+        if not self.current_user:
+            raise HTTPError(403)
+        raise Refused(404, "not-found", "There is nothing here; openapi.json lists what there is.")
 
 
 ENDPOINTS: Final = (DocumentEndpoint, MeEndpoint)
