@@ -1,0 +1,1 @@
+"""Says where the differences of a verify report come from, what inherits and what mends them."""
