@@ -1124,6 +1124,9 @@ BEGIN
                                     act || ' a skill in ' || in_scope);
     PERFORM reprise.check_skill_text(with_reason, CASE WHEN act = 'revoke' THEN 1 ELSE 0 END,
                                      'reason');
+    IF act = 'trust' THEN
+        PERFORM reprise.refuse_revoked_skill(of_digest, 'trust it');
+    END IF;
     -- One after the other, so that the last word is the one that was said last.
     PERFORM pg_advisory_xact_lock(hashtextextended('reprise skill ' || within || of_digest, 0));
     SELECT e.act INTO last_said FROM reprise.skill_events e
@@ -1137,9 +1140,6 @@ BEGIN
             format('Nobody did %s this content in %s, so there is nothing to take back.', opposite,
                    in_scope),
             'What is published in a scope is trusted there; revoke it to take that back.');
-    END IF;
-    IF act = 'trust' THEN
-        PERFORM reprise.refuse_revoked_skill(of_digest, 'trust it');
     END IF;
     IF act IN ('trust','reinstate') AND NOT own THEN
         IF act = 'trust' AND NOT EXISTS (SELECT FROM reprise.skill_versions v
