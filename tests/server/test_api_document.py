@@ -153,6 +153,24 @@ def test_texts_and_lists_of_a_request_are_bounded(path: str, method: str, said: 
     look(said.get("requestBody", {}), frozenset())
 
 
+def test_patterns_are_of_whole_texts() -> None:
+    def look(value: Any) -> None:
+        for each in value.values() if isinstance(value, dict) else value:
+            if isinstance(each, dict | list):
+                look(each)
+        if isinstance(value, dict) and isinstance(value.get("pattern"), str):
+            pattern = value["pattern"]
+            assert re.fullmatch(r"\^[^$]*\$", pattern), pattern
+
+    look(DOCUMENT)
+    checker = document.Checker({"pattern": "^(a|b)$"})
+    assert [checker.is_valid(each) for each in ("a", "b", "ab", "a\n", "\na", "")] == [
+        True,
+        True,
+        *([False] * 4),
+    ]
+
+
 def test_acts_that_widen_rights_say_so() -> None:
     """Each such method goes through the gate; what the gate calls widening is offered as that."""
     widening = {said["operationId"] for _, _, said in OPERATIONS if said["x-jupyter"]["widens"]}

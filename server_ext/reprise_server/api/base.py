@@ -339,7 +339,9 @@ class Endpoint(APIHandler):
         """Whatever was raised, in the one shape."""
         error = (kwargs.get("exc_info") or (None, HTTPError(status_code), None))[1]
         refused = refusal(error)
-        if not self.current_user and refused.status_code == HTTPStatus.FORBIDDEN:
+        # Not `current_user`: Jupyter's raises where something failed before it was looked up.
+        known = getattr(self, "_jupyter_current_user", None)
+        if not known and refused.status_code == HTTPStatus.FORBIDDEN:
             refused = Refused(
                 HTTPStatus.FORBIDDEN,
                 "not-authenticated",

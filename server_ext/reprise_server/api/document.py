@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import best_match
+from jsonschema import Draft202012Validator, validators
+from jsonschema.exceptions import ValidationError, best_match
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
@@ -38,6 +38,20 @@ _LOOKED_AT: Final = 50
 
 #: A checker's words repeat the value, which may be long.
 _MOST_SAID: Final = 300
+
+
+def _pattern(
+    _: Any, pattern: str, instance: Any, __: Mapping[str, Any]
+) -> Iterator[ValidationError]:
+    """As JSON Schema means it (ECMA-262): `$` is the end, not the line feed before it."""
+    if isinstance(instance, str) and not re.search(f"{pattern[:-1]}\\Z", instance):
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+#: What everything is checked by. Patterns of the document are `^…$` (tests say so).
+Checker: Final[type[Draft202012Validator]] = validators.extend(  # type: ignore[no-untyped-call]
+    Draft202012Validator, {"pattern": _pattern}
+)
 
 
 @dataclass(frozen=True)
@@ -184,7 +198,7 @@ class Document:
 
     def validator(self, pointer: str) -> Draft202012Validator:
         """Checks a value by the schema at a JSON pointer of the document."""
-        return Draft202012Validator(
+        return Checker(
             {"$ref": f"{_SELF}#{pointer}"},
             registry=self._registry,
             format_checker=Draft202012Validator.FORMAT_CHECKER,
