@@ -174,6 +174,29 @@ def test_a_value_that_is_no_yaml_is_the_text_that_stands_there(written: str, mea
     assert [(each.rule, each.line) for each in skill.findings] == [("yaml", 3)]
 
 
+@pytest.mark.parametrize("between", ["", "\n  ", "  "])
+def test_json_that_is_no_yaml_is_json(between: str) -> None:
+    """One emoji as two escapes: what writers of JSON in metadata make of it."""
+    written = '{"client": {"emoji": "\\ud83d\\udce7", "bins": ["node", 20, 1.10, true, null]}}'
+    skill = fields(FRONT + f"metadata:{between}{' ' if not between else ''}{written}\n")
+    assert json.loads(skill.metadata["client"]) == {
+        "emoji": "📧",
+        "bins": ["node", 20, 1.1, True, None],
+    }
+    assert rules(skill) == ["yaml", "metadata-text"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    ['{"a": "\\ud83d"}', "[" * 20 + '"\\ud83d\\udce7"' + "]" * 20],
+)
+def test_json_keeps_to_the_same_bounds(value: str) -> None:
+    with pytest.raises(Unusable) as refused:
+        fields(FRONT + f"tags: {value}\n")
+    assert refused.value.finding.rule == "yaml"
+    assert refused.value.finding.line == 4
+
+
 def test_a_nested_value_that_is_no_yaml_is_text_too() -> None:
     skill = fields(FRONT + "metadata:\n  note: a: b\n  other: it's\n  third: 'x'\n")
     assert skill.metadata == {"note": "a: b", "other": "it's", "third": "x"}
@@ -191,7 +214,7 @@ def test_lines_that_go_on_are_one_text() -> None:
     kept = fields("name: sample\ndescription: |\n  Counts rows.\n  Use it.\n")
     assert folded.description == plain.description == "Counts rows. Use it."
     assert kept.description == "Counts rows.\nUse it."
-    assert not (folded.findings or plain.findings or kept.findings)
+    assert folded.findings == plain.findings == kept.findings == ()
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ _MARKDOWN: Final = (".md", ".mdx", ".markdown")
 #: agentskills.io leaves them free; Anthropic's own upload does not (its "Skill structure").
 _RESERVED: Final = ("anthropic", "claude")
 
-_COMMAND: Final = re.compile(r"(?<![\w`!\\])!`([^`\n]+)`|^ {0,3}(?:`{3,}|~{3,})!", re.MULTILINE)
+_COMMAND: Final = re.compile(r"(?<!\S)!`([^`\n]+)`|^ {0,3}(?:`{3,}|~{3,})!", re.MULTILINE)
 _VARIABLE: Final = re.compile(
     r"\$ARGUMENTS\b|\$\{?(?:CLAUDE_SKILL_DIR|CLAUDE_PLUGIN_ROOT|CLAUDE_SESSION_ID)\b"
 )

@@ -26,6 +26,7 @@ from reprise.skills.yaml_tree import (
     line_of,
     problem_of,
     tree_of,
+    tree_of_json,
 )
 
 #: Of the frontmatter. Clients keep it of every skill in memory; public ones are below 5 kB.
@@ -203,7 +204,7 @@ def _fields(
 def _mended(
     front: str, first: int, path: str, findings: list[Finding], error: yaml.YAMLError
 ) -> Node:
-    """The fields read one by one, those that are no YAML as the text that stands there.
+    """The fields read one by one, those that are no YAML as what seems to be meant.
 
     So clients do too: a value such as `Use when: asked` or `[pr] [label]` is no YAML, but what is
     meant is plain. Raises BadSkill when that does not help.
@@ -227,7 +228,7 @@ def _mended(
                     "yaml",
                     path,
                     tree.line,
-                    "This field is no YAML; it was read as the text that stands there, which some "
+                    "This field is no YAML; it was read as what seems to be meant, which some "
                     "clients do and others do not.",
                     "Put the value in quotes.",
                 )
@@ -261,20 +262,24 @@ def _blocks(front: str) -> Iterator[tuple[int, list[str]]]:
 def _as_text(lines: list[str], number: int) -> Node | None:
     """A field that is no YAML, with its value as text; None when it cannot be told apart.
 
-    number: of its first line in the file.
+    A value that is JSON is read as that: JSON writes a character beyond the first 65,536 as two
+    escapes, which YAML has not.  number: of its first line in the file.
     """
     while lines and (not lines[0].strip() or lines[0].startswith("#")):
         lines, number = lines[1:], number + 1
-    found = _KEY_LINE.match(lines[0]) if lines else None
-    if not found:
+    line = _KEY_LINE.match(lines[0]) if lines else None
+    if not line:
         return None
-    value = (found["value"] or "").strip()
+    key = Scalar(line["key"], True, number)
+    value = (line["value"] or "").strip()
+    node = tree_of_json("\n".join([value, *lines[1:]]), number)
+    if node is not None:
+        return Mapping([(key, node)], number)
     if value and not _BLOCK_MARK.fullmatch(value):
-        text = " ".join(filter(None, (line.strip() for line in [value, *lines[1:]])))
-        key = Scalar(found["key"], True, number)
+        text = " ".join(filter(None, (part.strip() for part in [value, *lines[1:]])))
         return Mapping([(key, Scalar(text, False, number))], number)
     # The mapping below it, each of whose lines may be the one.
-    quoted = [_NESTED_LINE.sub(_quoted, line) for line in lines[1:]]
+    quoted = [_NESTED_LINE.sub(_quoted, each) for each in lines[1:]]
     try:
         return tree_of("\n".join([lines[0], *quoted]), number)
     except yaml.YAMLError:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 from typing import Final, Literal, NamedTuple
 from urllib.parse import unquote
 
@@ -17,7 +16,9 @@ from reprise.workspace.manifest import parents
 
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 _CODE: Final = re.compile(r"``[^\n]*?``|`[^`\n]*`")
-_LINK: Final = re.compile(r"\]\(\s*(?:<([^<>\n]*)>|([^\s()<>]+(?:\([^\s()]*\)[^\s()<>]*)?))")
+_LINK: Final = re.compile(
+    r"\]\(\s*(?:<([^<>\n]*)>|([^\s()<>]+(?:\([^\s()]*\)[^\s()<>]*)?))(?=\s*\)|\s+[\"'(])"
+)
 _DEFINITION: Final = re.compile(r" {0,3}\[[^\]\n]{1,200}\]:\s+<?([^\s<>]+)>?\s*$")
 #: Of the folders that the specification names; behind other folders or a variable it is a path of
 #: something else.
@@ -59,15 +60,16 @@ def missing(there: frozenset[str], path: str, text: str) -> Iterator[Named]:
     """
     main = path.casefold() == SKILL_FILE.casefold()
     told: set[str] = set()
+    folder = path.split("/")[:-1]
     for line, target in _links(text):
-        where = _place(path, target)
+        where = _place(folder, target)
         if where is None or where in told:
             continue
         told.add(where)
         if where.startswith("../") or where == "..":
             yield Named(line, where, "link-outside" if main else "reference-link")
         # Either way is found in the wild: from the file, and from the skill's own folder.
-        elif where not in there and (_place("", target) or "") not in there:
+        elif where not in there and (_place([], target) or "") not in there:
             yield Named(line, where, "link-missing" if main else "reference-link")
     if not main:
         return
@@ -103,8 +105,11 @@ def _links(text: str) -> Iterator[tuple[int, str]]:
             yield number, definition[1]
 
 
-def _place(path: str, target: str) -> str | None:
-    """Where a link leads, as a path in the skill; None when it leads to no file of a skill."""
+def _place(folder: list[str], target: str) -> str | None:
+    """Where a link in a file of that folder leads, as a path in the skill.
+
+    None when it leads to no file of a skill.
+    """
     if _SCHEME.match(target) or target.startswith(("/", "#", "?", "~")):
         return None
     target = unquote(target.partition("#")[0].partition("?")[0])
@@ -114,7 +119,7 @@ def _place(path: str, target: str) -> str | None:
     if "/" not in target and "." not in target:
         return None
     parts: list[str] = []
-    for part in (*PurePosixPath(path).parent.parts, *target.split("/")):
+    for part in (*folder, *target.split("/")):
         if part == ".." and parts and parts[-1] != "..":
             parts.pop()
         elif part not in ("", "."):

@@ -32,6 +32,14 @@ _NO_WIDTH: Final = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u180e\u200b-\u200f\u2060-\u2065\u3164\ufeff\uffa0]"
 )
 _JOINERS: Final = "\u200c\u200d"
+_MARKS: Final = "\u061c\u200e\u200f"
+#: Marks of direction that turn around what has a direction of its own.
+_OVERRIDES: Final = "\u202d\u202e"
+#: Hebrew, Arabic and their neighbours.
+_FROM_THE_RIGHT: Final = re.compile(
+    "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff]"
+)
+_NEAR: Final = 200
 _CONTROL: Final = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f]")
 
 #: Tokens that say themselves what they are. Each begins with a fixed text, so that a long file is
@@ -70,13 +78,17 @@ def unseen(text: str, *, controls: bool) -> Iterator[Unseen]:
     controls: whether control characters count too, which in some source files are meant.
     """
     kinds: dict[str, list[int]] = {}
+    bare: list[int] = []
     for hidden in _HIDDEN.finditer(text):
-        if hidden.lastgroup:
+        if hidden.lastgroup == "direction" and _of_its_line(text, hidden.start()):
+            bare.append(hidden.start())
+        elif hidden.lastgroup:
             kinds.setdefault(hidden.lastgroup, []).append(hidden.start())
     for kind, places in kinds.items():
         yield Unseen("hidden-text", _line(text, places[0]), _sentence(_WHAT[kind], len(places)))
-    bare = [each.start() for each in _NO_WIDTH.finditer(text) if not _joins(text, each.start())]
+    bare += [each.start() for each in _NO_WIDTH.finditer(text) if not _joins(text, each.start())]
     if bare:
+        bare.sort()
         what = f"a character without width ({_name(text[bare[0]])})"
         yield Unseen("zero-width", _line(text, bare[0]), _sentence(what, len(bare)))
     if controls:
@@ -99,8 +111,25 @@ def secrets_in(text: str) -> Iterator[Unseen]:
         yield Unseen("secret", line, f"This looks like a {what}{beginning}.")
 
 
+def _of_its_line(text: str, at: int) -> bool:
+    """Whether a mark of direction is one that text from right to left has, and stands in such.
+
+    Overrides are never needed. The others are looked for letters of such scripts near them, within
+    their line.
+    """
+    if text[at] in _OVERRIDES:
+        return False
+    before, after = text[max(at - _NEAR, 0) : at], text[at : at + _NEAR]
+    near = before.rpartition("\n")[2] + after.partition("\n")[0]
+    return _FROM_THE_RIGHT.search(near) is not None
+
+
 def _joins(text: str, at: int) -> bool:
-    """Whether a joiner does what it is for: between letters that join, or within an emoji."""
+    """Whether a joiner does what it is for (between letters that join, within an emoji), or a mark
+    of direction stands beside text that has one.
+    """
+    if text[at] in _MARKS and _of_its_line(text, at):
+        return True
     if text[at] not in _JOINERS or at == 0:
         return False
     return ord(text[at - 1]) > 0x2FF and unicodedata.category(text[at - 1]) != "Cf"

@@ -6,6 +6,7 @@ parser's events are taken, and no recursion, so that nothing written in YAML can
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 
@@ -151,6 +152,48 @@ def tree_of(text: str, first: int) -> Node | None:
                 )
             around.append((node, []))
     return root
+
+
+def tree_of_json(text: str, line: int) -> Node | None:
+    """The JSON list or object in `text` as the same tree; None when it is none. Raises Refused."""
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        value = json.loads(text, parse_int=_Number, parse_float=_Number, parse_constant=str)
+    except (ValueError, RecursionError):
+        return None
+    left = MAX_NODES
+
+    def node(value: Json, level: int) -> Node:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Refused(line, f"It holds more than {MAX_NODES:,} values.", "Take some out.")
+        if level > MAX_LEVELS:
+            raise Refused(
+                line, f"It is nested more than {MAX_LEVELS} levels deep.", "Write it flatter."
+            )
+        if isinstance(value, list):
+            return Sequence([node(item, level + 1) for item in value], line)
+        if isinstance(value, dict):
+            return Mapping(
+                [
+                    (Scalar(_sound(key, line), False, line), node(item, level + 1))
+                    for key, item in value.items()
+                ],
+                line,
+            )
+        if isinstance(value, str):
+            return Scalar(_sound(value, line), isinstance(value, _Number), line)
+        return Scalar(json.dumps(value), True, line)
+
+    return node(value, 1)
+
+
+class _Number(str):
+    """A number of JSON as it was written."""
+
+    __slots__ = ()
 
 
 def _put(around: tuple[Sequence | Mapping, list[Scalar]], node: Node) -> None:
