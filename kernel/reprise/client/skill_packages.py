@@ -21,10 +21,10 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from reprise.client.failures import DependenciesMissing, ProgramMissing
-from reprise.client.skill_command import PACKAGES
 from reprise.environments.lock import wheel_of
 from reprise.log.model import Json
 from reprise.sandbox.built import built_python
+from reprise.skills.command import PACKAGES
 from reprise.skills.requirements import Comparison, Needs, SessionPython, compare
 
 _INFO: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._]*)-([A-Za-z0-9][A-Za-z0-9.!+_]*)\.dist-info")

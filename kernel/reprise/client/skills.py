@@ -14,7 +14,6 @@ from reprise.client.incoming import stored
 from reprise.client.reach import Reach
 from reprise.client.results import CommandResult, MountResult
 from reprise.client.running import Show
-from reprise.client.skill_command import script_command, variables
 from reprise.client.skill_needs import Needing, Place
 from reprise.client.skill_results import Progress, RunOptions, SkillMounted, SkillResult, Tell
 from reprise.client.sources import Source
@@ -23,6 +22,7 @@ from reprise.errors import RepriseError, SkillRevoked, UsageError
 from reprise.log.model import Actor
 from reprise.log.store import LogReader
 from reprise.skills.catalog import Catalog
+from reprise.skills.command import script_command, variables
 from reprise.skills.compatibility import understood, warnings
 from reprise.skills.contract import Reference, Skill, SkillTree, Use, Version
 from reprise.skills.meant import meant

@@ -23,6 +23,7 @@ from reprise.log.model import Json, Status
 from reprise.log.postgres import Log
 from reprise.log.reader import Reader
 from reprise.log.store import Notice, SkillMount, StepRecord
+from reprise.skills.command import without_preparation
 
 EXAMPLES = """\
   reprise log 3f2a                    all steps of the session whose id begins so
@@ -196,7 +197,11 @@ def what(record: StepRecord) -> str:
     if "stop" in payload:
         return f"stop of the command of step {payload['stop']}"
     argv = payload.get("argv")
-    text = str(payload.get("shell")) if argv is None else shlex.join(map(str, argv))
+    text = (
+        without_preparation(str(payload.get("shell")))
+        if argv is None
+        else shlex.join(map(str, argv))
+    )
     return first_line(text) + (" &" if payload.get("background") else "")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from reprise.client.skill_command import argument, script_command
+from reprise.skills.command import argument, script_command, without_preparation
 from reprise.skills.script import Script
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
@@ -73,6 +73,28 @@ def test_names_of_files_come_through_too(tmp_path: Path) -> None:
         str(work),
     ]
     assert (work / ".reprise/scratch/a skill").is_dir()
+
+
+def test_people_see_what_runs_and_nothing_can_hide() -> None:
+    texts = [
+        script_command(
+            Script("scripts/a.py", "python3"),
+            ["{workspace}/x"],
+            name="a-skill",
+            path="/skills/a-skill",
+            program="python3",
+            packages=packages,
+            in_place=in_place,
+        )
+        for packages in (None, ".reprise/packages/0123456789abcdef")
+        for in_place in (False, True)
+    ]
+    shown = 'cd /skills/a-skill; python3 scripts/a.py "$REPRISE_WORKSPACE"/x'
+    assert {without_preparation(text) for text in texts} == {shown}
+    for text in texts:
+        for place in range(text.index(" && exec ")):
+            changed = f"{text[:place]};rm -rf x;{text[place:]}"
+            assert "rm -rf x" in without_preparation(changed)
 
 
 def test_a_folder_of_packages_comes_first_and_others_stay(tmp_path: Path) -> None:

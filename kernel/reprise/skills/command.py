@@ -59,6 +59,25 @@ def script_command(
     return "; ".join(said)
 
 
+#: All that `script_command` writes before the program, to the letter.
+_BEFORE: Final = re.compile(
+    rf'export {WORKSPACE}="\$PWD" '
+    rf'{SCRATCH}=(?:"\$PWD"/\.reprise/scratch|"\$\{{TMPDIR:-/tmp\}}"/skills)/[a-z0-9-]+; '
+    rf'(?:export PYTHONPATH="\$PWD"/{re.escape(PACKAGES)}/[0-9a-f]+'
+    rf'"\$\{{PYTHONPATH:\+:\$PYTHONPATH\}}"; )?'
+    rf'mkdir -p "\${SCRATCH}" && cd ([A-Za-z0-9_./-]+) && exec '
+)
+
+
+def without_preparation(text: str) -> str:
+    """A command for people: where it runs a script of a skill, folder and program first.
+
+    Only what is always the same is left out, so that nothing can hide in there.
+    """
+    found = _BEFORE.match(text)
+    return text if found is None else f"cd {found[1]}; {text[found.end() :]}"
+
+
 def argument(text: str) -> str:
     """An argument as the shell reads it: {workspace} and {scratch} are those folders' paths."""
     told: list[str] = []
