@@ -211,12 +211,13 @@ def _wait(
     while True:
         with suppress(subprocess.TimeoutExpired):
             process.wait(_LOOK_SECONDS if room is not None else seconds)
-            return
         if room is not None and _size(repository) > room:
             raise UnavailableError(
                 f"The repository takes more than {room >> 20:,} MiB, even without its history, so "
                 "it was not fetched. Fetch it with git, and import the folder."
             )
+        if process.returncode is not None:
+            return
         if time.monotonic() > until:
             raise UnavailableError(
                 f"git had not ended after {seconds:.0f} s and was stopped. Nothing was changed. "
