@@ -7,6 +7,7 @@ import pytest
 
 from reprise.skills.check import check, usable
 from reprise.skills.contract import EXECUTABLE, Finding, SkillTree
+from reprise.skills.paths import LEFT_OUT
 from reprise.skills.rules import RULES
 from tests.skills.sample import FRONT, Content, sample, script, skill_md, tree
 
@@ -128,11 +129,14 @@ FOUND: dict[str, list[SkillTree]] = {
         body("\u05d0\n\u202a b \u202c\n"),
         body("a" + "\ufe01\ufe02\ufe0f" + "b"),
         sample("name: sample\ndescription: a\u2066b\n"),
+        sample('name: sample\ndescription: "a\\u202eb"\n'),
+        front('metadata:\n  a: "\\U000E0041"\n'),
         sample(files={"scripts/lib.py": "# \u202e\n"}),
     ],
     "control-character": [
         body("a \x1b[31m red"),
         body("a \x9b b"),
+        sample('name: sample\ndescription: "a\\e[31m b"\n'),
         tree({"SKILL.md": "---\nname: a\0\n---\n"}),
     ],
     "zero-width": [
@@ -303,3 +307,5 @@ def test_the_page_has_a_row_for_each_rule_with_its_severity() -> None:
     rows = re.findall(r"^\| `([a-z-]+)` \| (error|warning) \| ", page, flags=re.MULTILINE)
     assert dict(rows) == RULES
     assert len(rows) == len(RULES)
+    left_out = page.partition("**Left out**")[2].partition("Empty folders")[0]
+    assert {name.casefold() for name in re.findall(r"`([^`]+)`", left_out)} == LEFT_OUT

@@ -35,8 +35,7 @@ _MOST_EACH: Final = 20
 #: What is made by programs, or by accident, and grows a skill (other such things are left out of it
 #: altogether: `paths.LEFT_OUT`).
 _JUNK: Final = re.compile(
-    r"(?:^|/)(?:node_modules|\.venv|venv|\.idea|\.vscode|\.pytest_cache|\.mypy_cache|\.ruff_cache"
-    r"|\.ipynb_checkpoints|\.cache|[^/]+\.egg-info)/"
+    r"(?:^|/)(?:node_modules|\.venv|venv|\.idea|\.vscode|\.cache|[^/]+\.egg-info)/"
     r"|(?:^|/)(?:\._[^/]*|[^/]*\.(?:pyc|pyo|swp|swo|orig|rej|bak|tmp)|[^/]*~|\.env|npm-debug\.log)$"
 )
 _MARKDOWN: Final = (".md", ".mdx", ".markdown")
@@ -110,7 +109,27 @@ def _skill_file(skill: Skill, front: Frontmatter) -> Iterator[Finding]:
             "Anthropic's upload refuses it.",
             "Write it without them.",
         )
+    yield from _written_as_escapes(skill, front, path)
     yield from _body(skill, front, path)
+
+
+def _written_as_escapes(skill: Skill, front: Frontmatter, path: str) -> Iterator[Finding]:
+    """What people do not see in values, where the file has it as an escape (`"\\u202e"`)."""
+    text = (skill.tree.get(path) or b"").decode(errors="replace")
+    values = {
+        "description": skill.description,
+        "license": skill.license or "",
+        "compatibility": skill.compatibility or "",
+        "metadata": "\n".join(f"{key}\n{value}" for key, value in skill.metadata.items()),
+        "allowed-tools": " ".join(skill.allowed_tools),
+    }
+    seen = {each.rule for each in unseen(text, controls=True)}
+    for field, value in values.items():
+        for each in unseen(value, controls=True):
+            if each.rule not in seen:
+                seen.add(each.rule)
+                line = front.key_lines.get(field)
+                yield found(each.rule, path, line, each.text, _MENDS[each.rule])
 
 
 def _body(skill: Skill, front: Frontmatter, path: str) -> Iterator[Finding]:

@@ -15,10 +15,14 @@ from reprise.skills.contract import MAX_DEPTH
 from reprise.workspace.manifest import BadManifest, check_path, parents, shown
 
 #: What machines leave behind in folders. It is no part of a skill, wherever it comes from: running
-#: a script once must not make another skill of it, Git's own files would give away a history (and
-#: hooks in them would run elsewhere), and compiled Python may do other than the source beside it.
+#: or linting a script once must not make another skill of it, Git's own files would give away a
+#: history (and hooks in them would run elsewhere), and compiled Python need not be its source.
 LEFT_OUT = frozenset(
-    {".git", ".hg", ".svn", "__pycache__", ".ds_store", "__macosx", "thumbs.db", "desktop.ini"}
+    {
+        *(".git", ".hg", ".svn"),
+        *("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".ipynb_checkpoints"),
+        *(".ds_store", "__macosx", "thumbs.db", "desktop.ini"),
+    }
 )
 
 #: Names of devices on Windows, whatever their suffix ("Naming Files, Paths, and Namespaces").
