@@ -76,19 +76,10 @@ def read(repository: Path, top: str) -> list[SkillTree]:
 _NAMES = st.one_of(
     st.sampled_from(
         [
-            b"SKILL.md",
-            b"x",
-            b"y",
-            b"..",
-            b".",
-            b"",
-            b".git",
-            b"a/b",
-            b"../../x",
-            b"\xff",
+            *(b"SKILL.md", b"x", b"y", b"..", b".", b"", b".git", b"a/b", b"../../x", b"\xff"),
+            *(b"aux", b"x:y", b"skill.MD", "ü".encode(), "u\u0308".encode(), b"con.txt", b"x."),
             b"a" * 300,
         ]
-        + [b"aux", b"x:y", b"skill.MD", "ü".encode(), "u\u0308".encode(), b"con.txt", b"x."]
     ),
     st.binary(min_size=1, max_size=6).filter(lambda name: b"\0" not in name),
 )
