@@ -10,11 +10,21 @@ from pathlib import Path
 
 import pytest
 
+from reprise.errors import UnavailableError
 from reprise.log import schema
+from reprise.log.binaries import find_binaries
 from reprise.log.postgres import Log
 from tests.fixtures.catalog import PEOPLE, People, appoint_team, login_dsn, make_logins
-from tests.fixtures.postgres import TestServer
-from tests.log.conftest import postgres as postgres
+from tests.fixtures.postgres import TestServer, run_server
+
+
+@pytest.fixture(scope="session", params=[18, 15])
+def postgres(request: pytest.FixtureRequest) -> Iterator[TestServer]:
+    try:
+        find_binaries(request.param)
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    yield from run_server(request.param)
 
 
 @pytest.fixture(scope="module")
