@@ -82,6 +82,22 @@ class RepriseApi(LoggingConfigurable):
         config=True,
         help="Bytes of request bodies that are in memory at the same time, of everybody together.",
     )
+    jobs_running = Integer(
+        2,
+        min=1,
+        config=True,
+        help="Jobs of one person that run at the same time; more wait. Steps count apart: one of"
+        " each session runs at a time.",
+    )
+    jobs_waiting = Integer(
+        50, min=1, config=True, help="Jobs of one person that wait or run; more are refused (429)."
+    )
+    jobs_kept = Integer(
+        200, min=1, config=True, help="Jobs that have ended and can still be asked about."
+    )
+    jobs_kept_for = Float(
+        3600.0, min=1.0, config=True, help="Seconds after which a job that has ended is forgotten."
+    )
     logins = Dict(
         value_trait=Unicode(),
         config=True,

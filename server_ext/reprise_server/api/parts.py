@@ -6,7 +6,19 @@ import re
 from functools import cache
 from typing import Final
 
-from reprise_server.api import environments, server, skill_governance, skill_past, skills
+from reprise_server.api import (
+    bundles,
+    environments,
+    jobs,
+    server,
+    session_acts,
+    session_files,
+    session_steps,
+    sessions,
+    skill_governance,
+    skill_past,
+    skills,
+)
 from reprise_server.api.base import Endpoint
 from reprise_server.api.document import Document, assembled, parts_paths
 
@@ -17,8 +29,20 @@ ENDPOINTS: Final[tuple[type[Endpoint], ...]] = (
     *skills.ENDPOINTS,
     *skill_past.ENDPOINTS,
     *skill_governance.ENDPOINTS,
+    *sessions.ENDPOINTS,
+    *session_steps.ENDPOINTS,
+    *session_files.ENDPOINTS,
+    *session_acts.ENDPOINTS,
+    *bundles.ENDPOINTS,
+    *jobs.ENDPOINTS,
 )
-PARTS: Final[tuple[str, ...]] = ("environments", "skills", "skill_governance")
+PARTS: Final[tuple[str, ...]] = (
+    "environments",
+    "skills",
+    "skill_governance",
+    "sessions",
+    "jobs",
+)
 
 ROOT: Final = "/reprise/api"
 
