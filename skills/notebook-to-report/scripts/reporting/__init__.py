@@ -1,0 +1,1 @@
+"""Makes a report of a notebook: figures, tables and words, nothing that acts or loads."""
