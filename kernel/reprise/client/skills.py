@@ -19,7 +19,7 @@ from reprise.client.skill_results import Progress, RunOptions, SkillMounted, Ski
 from reprise.client.sources import Source
 from reprise.client.workspace import LiveWorkspace
 from reprise.errors import RepriseError, SkillRevoked, UsageError
-from reprise.log.model import Actor
+from reprise.log.model import Actor, Json
 from reprise.log.store import LogReader
 from reprise.skills.catalog import Catalog
 from reprise.skills.command import script_command, variables
@@ -78,20 +78,22 @@ class SessionSkills:
         if found is not None:
             return found, None
         tell(Progress("mount", f"mounting {version.reference} at {target}"))
-        source = Source(
-            tree.manifest,
-            {e.path: _reader(tree, e.path) for e in tree.manifest if e.type == "file"},
-        )
-        blobs = await stored(self._reach, source)
-        payload = {
+        payload: dict[str, Json] = {
             "target": target,
-            "entries": [entry.to_json() for entry in tree.manifest],
             "skill": {
                 "name": version.name,
                 "scope": str(version.scope),
                 "version": str(version.number),
             },
         }
+        blobs: Mapping[str, bytes] = {}
+        names = [version.digest, *tree.manifest.blobs()]
+        if await (await self._reader()).blobs.missing(names):
+            payload["entries"] = [entry.to_json() for entry in tree.manifest]
+            read = {e.path: _reader(tree, e.path) for e in tree.manifest if e.type == "file"}
+            blobs = await stored(self._reach, Source(tree.manifest, read))
+        else:  # another session has brought them
+            payload["tree"] = version.digest
         asked = requests.request("mount", payload, blobs=blobs, actor=actor or self._actor)
         done = await self._asking.perform(asked, results.mount_result)
         done.check()
