@@ -8,6 +8,7 @@ with the conversation and given back (`Disclosure.of`).
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -92,11 +93,11 @@ class Disclosure:
         invocations = Invocations(log)
         called: dict[str, Invocation] = {}
         offers = await offered(skills, untrusted=untrusted, called=called)
-        about = hints(notebook, path, task)
+        about = await asyncio.to_thread(hints, notebook, path, task)
         # Whether a model may call a skill up stands in its files, which are read of those only
         # that would be told of.
         while True:
-            choice = choose(offers, about, budget=budget)
+            choice = await asyncio.to_thread(choose, offers, about, budget=budget)
             unknown = [one.digest for one in choice.listed if one.digest not in called]
             called |= await invocations.of(unknown)
             hidden = {one.digest for one in choice.listed if not called[one.digest].by_model}
