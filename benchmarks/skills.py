@@ -249,7 +249,7 @@ async def catalog(home: Path, count: int) -> list[Measure]:
 
 
 async def analysed(log: Log) -> None:
-    """What autovacuum does by itself within minutes of so many new rows: plans know their number."""
+    """What autovacuum does by itself within a minute or two: plans know how many rows there are."""
     if log._server is None:
         raise SystemExit("this needs the embedded server")
     owner = await open_connection(log._server.owner_dsn)
