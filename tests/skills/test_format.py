@@ -25,7 +25,8 @@ def fields(front: str, folder: str | None = "sample") -> Skill:
 
 def rules(skill: Skill) -> list[str]:
     assert all(finding.severity == "warning" for finding in skill.findings)
-    return [finding.rule for finding in skill.findings]
+    # What the tests write in brackets for brevity is told too.
+    return [finding.rule for finding in skill.findings if finding.rule != "flow-style"]
 
 
 def test_every_field_of_the_specification_is_read() -> None:
@@ -341,7 +342,7 @@ def test_fields_of_clients_are_kept_as_data_and_told_whose_they_are() -> None:
         },
     }
     assert rules(skill) == ["field-client"] * 6
-    assert all("Claude Code" in each.text for each in skill.findings)
+    assert all("Claude Code" in each.text for each in skill.findings if "client" in each.rule)
 
 
 def test_unknown_fields_are_kept_as_data() -> None:

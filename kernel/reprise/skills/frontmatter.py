@@ -23,6 +23,8 @@ from reprise.skills.yaml_tree import (
     Node,
     Refused,
     Scalar,
+    Sequence,
+    first_flow,
     line_of,
     problem_of,
     tree_of,
@@ -181,6 +183,20 @@ def _fields(
             first,
             f"The frontmatter {'is empty' if tree is None else 'holds no fields'}.",
             "It needs at least the lines name: … and description: …",
+        )
+    # Tools are to be no list at all, which their reader tells.
+    others = [value for key, value in tree.pairs if key.text != "allowed-tools"]
+    bracketed = first_flow(Sequence(others, first))
+    if bracketed is not None:
+        findings.append(
+            found(
+                "flow-style",
+                path,
+                bracketed.line,
+                "A list or mapping in brackets is YAML, but skills-ref, which validates skills for "
+                "others, refuses it.",
+                "Write each entry in a line of its own, indented, with - before it in a list.",
+            )
         )
     fields: dict[str, Node] = {}
     key_lines: dict[str, int] = {}

@@ -30,6 +30,7 @@ RULES: Final[Mapping[str, Severity]] = {
     "line-ends": "warning",
     "frontmatter": "error",
     "yaml": "error",
+    "flow-style": "warning",
     "field-twice": "error",
     "field-type": "error",
     "field-empty": "error",

@@ -70,8 +70,11 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Sequence:
+    """flow: whether it is written in brackets."""
+
     items: list[Node]
     line: int
+    flow: bool = False
 
     def to_json(self) -> Json:
         return [item.to_json() for item in self.items]
@@ -79,10 +82,11 @@ class Sequence:
 
 @dataclass(frozen=True)
 class Mapping:
-    """pairs: in the order written, a key as often as it stands there."""
+    """pairs: in the order written, a key as often as it stands there.  flow: as of Sequence."""
 
     pairs: list[tuple[Scalar, Node]]
     line: int
+    flow: bool = False
 
     def to_json(self) -> Json:
         return {key.text: value.to_json() for key, value in self.pairs}
@@ -138,9 +142,9 @@ def tree_of(text: str, first: int) -> Node | None:
         if isinstance(event, yaml.ScalarEvent):
             node = Scalar(_sound(event.value, line), not event.style, line)
         elif isinstance(event, yaml.SequenceStartEvent):
-            node = Sequence([], line)
+            node = Sequence([], line, bool(event.flow_style))
         else:
-            node = Mapping([], line)
+            node = Mapping([], line, bool(event.flow_style))
         if not around:
             root = node
         else:
@@ -194,6 +198,16 @@ class _Number(str):
     """A number of JSON as it was written."""
 
     __slots__ = ()
+
+
+def first_flow(node: Node) -> Node | None:
+    """The first list or mapping in a tree that is written in brackets."""
+    if isinstance(node, Scalar):
+        return None
+    if node.flow:
+        return node
+    inner = node.items if isinstance(node, Sequence) else [value for _, value in node.pairs]
+    return next(filter(None, map(first_flow, inner)), None)
 
 
 def _put(around: tuple[Sequence | Mapping, list[Scalar]], node: Node) -> None:
