@@ -82,9 +82,12 @@ def _sync(args: argparse.Namespace, terminal: Terminal) -> int:
     async def follow() -> tuple[list[Upstream], list[str], list[Arrival]]:
         async with opened_log(terminal) as log:
             catalog = Catalog(log)
-            held, passed = await _held(catalog, args.names)
+            versions = await newest(catalog, PERSONAL)
+            held, passed = await _held(catalog, versions, args.names)
             terminal.status("asking where they came from …")
-            found = await asyncio.to_thread(look_upstream, held, added=not args.names)
+            found = await asyncio.to_thread(
+                look_upstream, held, added=not args.names, here=versions.keys()
+            )
             terminal.status("")
             taken = [
                 each.found
@@ -109,9 +112,10 @@ def _sync(args: argparse.Namespace, terminal: Terminal) -> int:
     return int(any(each.what != "changed" or not args.apply for each in open_))
 
 
-async def _held(catalog: Catalog, names: Sequence[str]) -> tuple[list[Held], list[str]]:
+async def _held(
+    catalog: Catalog, versions: Mapping[str, Version], names: Sequence[str]
+) -> tuple[list[Held], list[str]]:
     """The versions whose source can be asked, and why others' cannot."""
-    versions = await newest(catalog, PERSONAL)
     for name in names:
         if name not in versions:
             raise UsageError(f"You have no skill {name!r} of your own. Nothing was asked.")

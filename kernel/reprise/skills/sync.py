@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -43,12 +43,16 @@ class Upstream:
     files: tuple[FileDifference, ...] = ()
 
 
-def look_upstream(held: Sequence[Held], *, added: bool = True) -> list[Upstream]:
+def look_upstream(
+    held: Sequence[Held], *, added: bool = True, here: Collection[str] = ()
+) -> list[Upstream]:
     """What became of these skills where they came from, in the order of their sources and names.
 
     held: versions whose origin is of a kind in `FOLLOWED`.  added: also say which skills are there
-    and not here. A source that cannot be asked keeps no other from being asked. Blocks.
+    and not here.  here: names of other skills, which have come from elsewhere.
+    A source that cannot be asked keeps no other from being asked. Blocks.
     """
+    names = {*here, *(each.version.name for each in held)} if added else None
     sources: dict[Origin, list[Held]] = {}
     for each in sorted(held, key=lambda each: each.version.name):
         source = replace(each.version.origin, commit=None, subfolder="")
@@ -56,7 +60,7 @@ def look_upstream(held: Sequence[Held], *, added: bool = True) -> list[Upstream]
     found: list[Upstream] = []
     for source, members in sources.items():
         try:
-            found += _ask(source, members, added)
+            found += _ask(source, members, names)
         except RepriseError as error:
             found += [
                 Upstream(each.version.name, "unreachable", each, reason=str(error))
@@ -65,22 +69,22 @@ def look_upstream(held: Sequence[Held], *, added: bool = True) -> list[Upstream]
     return found
 
 
-def _ask(source: Origin, members: Sequence[Held], added: bool) -> list[Upstream]:
-    if _stands_still(source, members) and not added:
+def _ask(source: Origin, members: Sequence[Held], here: Collection[str] | None) -> list[Upstream]:
+    """here: names that are no new ones; None when nobody asks for new ones."""
+    if here is None and _stands_still(source, members):
         return [Upstream(each.version.name, "unchanged", each) for each in members]
     looked = look_again(
         source,
         [each.version.origin.subfolder for each in members],
-        [] if added else [each.version.name for each in members],
+        [] if here is not None else [each.version.name for each in members],
     )
     found = [_compared(each, looked) for each in members]
-    if added:
-        names = {each.version.name for each in members}
+    if here is not None:
         folders = {each.found.folder for each in found if each.found is not None}
         found += [
             Upstream(each.name, "added", found=each)
             for each in looked.found
-            if each.skill is not None and each.name not in names and each.folder not in folders
+            if each.skill is not None and each.name not in here and each.folder not in folders
         ]
     return found
 
