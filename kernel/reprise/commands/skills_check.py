@@ -7,6 +7,7 @@ from typing import Any
 
 from reprise.commands.terminal import Terminal
 from reprise.errors import UsageError
+from reprise.skills.as_json import finding_json
 from reprise.skills.checked import Checked, checked_source
 from reprise.skills.contract import Finding
 
@@ -110,15 +111,5 @@ def _as_json(checked: Checked) -> dict[str, Any]:
         "ok": checked.ok,
         "errors": _count(checked, "error"),
         "warnings": _count(checked, "warning"),
-        "findings": [
-            {
-                "rule": each.rule,
-                "severity": each.severity,
-                "path": each.path,
-                "line": each.line,
-                "text": each.text,
-                "mend": each.mend,
-            }
-            for each in checked.findings
-        ],
+        "findings": [finding_json(each) for each in checked.findings],
     }
