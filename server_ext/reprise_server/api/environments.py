@@ -16,6 +16,7 @@ from reprise.client.environments import (
 from reprise.commands.env_network import must_be_dialled
 from reprise.commands.opened import find_session
 from reprise.egress.package_index import package_index
+from reprise.environments.create import from_environment
 from reprise.errors import RepriseError, SessionNotFound, UsageError
 from reprise.log.model import Json
 from reprise.log.postgres import Log
@@ -25,7 +26,8 @@ from reprise.sandbox.named import NamedEnvironment, environments, load, remove
 from reprise.sandbox.named_network import network_allow, network_deny
 from reprise.sandbox.network import PACKAGE_INDEX, NetworkRules
 from reprise_server.api import governance
-from reprise_server.api.base import Asked, Endpoint, operation
+from reprise_server.api.base import Answer, Asked, Endpoint, operation
+from reprise_server.api.environment_work import building, checking
 from reprise_server.api.governance import Act
 from reprise_server.api.refusals import Refused
 
@@ -53,6 +55,36 @@ class EnvironmentsEndpoint(Endpoint):
 
         return await asyncio.to_thread(look)
 
+    @operation("execute", _GOVERNANCE, status=202, widens=True)
+    async def post(self, asked: Asked) -> Any:
+        name, other = asked.body["environment"], asked.body.get("from")
+        said = f"{name}: of {'a lock' if other is None else other}"
+        await governance.admit(self, Act("create environment", "machine", said))
+        if other is None:
+            wanted = await asyncio.to_thread(building, name, asked.body["lock"])
+            job, new = self.service.workshop.begin(wanted, self.person)
+            return Answer(job.to_json(), 202 if new else 200)
+
+        def named() -> dict[str, Any]:
+            if other not in environments():
+                raise _absent(other, "environment")
+            return _told(from_environment(name, other).environment)
+
+        made = await asyncio.to_thread(named)
+        self.emit("environment", {"action": "created", "environment": name})
+        return Answer(made, 201)
+
+
+class CheckEndpoint(Endpoint):
+    path = "/environments/{environment}/check"
+    auth_resource = _RESOURCE
+
+    @operation("execute", status=202)
+    async def post(self, asked: Asked) -> Any:
+        environment = await asyncio.to_thread(_load, asked)
+        job, new = self.service.workshop.begin(checking(environment.name), self.person)
+        return Answer(job.to_json(), 202 if new else 200)
+
 
 class EnvironmentEndpoint(Endpoint):
     path = "/environments/{environment}"
@@ -60,18 +92,7 @@ class EnvironmentEndpoint(Endpoint):
 
     @operation("read")
     async def get(self, asked: Asked) -> Any:
-        def look() -> dict[str, Any]:
-            environment = _load(asked)
-            # What stands on the host is read each time; a built one that is gone is shown too.
-            try:
-                packages, missing = packages_of(spec_of(environment)), None
-            except RepriseError as error:
-                packages, missing = {}, str(error)
-            said = as_json(environment)
-            said["network"] = _network(environment.network)
-            return {**said, "packages": packages, "missing": missing}
-
-        return await asyncio.to_thread(look)
+        return await asyncio.to_thread(lambda: _told(_load(asked)))
 
     @operation("write", _GOVERNANCE, status=204)
     async def delete(self, asked: Asked) -> Any:
@@ -186,6 +207,17 @@ def _load(asked: Asked) -> NamedEnvironment:
     return load(name)
 
 
+def _told(environment: NamedEnvironment) -> dict[str, Any]:
+    # What stands on the host is read each time; a built one that is gone is shown too.
+    try:
+        packages, missing = packages_of(spec_of(environment)), None
+    except RepriseError as error:
+        packages, missing = {}, str(error)
+    said = as_json(environment)
+    said["network"] = _network(environment.network)
+    return {**said, "packages": packages, "missing": missing}
+
+
 def _absent(name: str, what: str) -> Refused:
     return Refused(404, "environment-not-found", f"There is no {what} {name!r} here.")
 
@@ -202,8 +234,8 @@ def _network(rules: NetworkRules) -> dict[str, Any]:
     """Where a credential is kept on the machine is nobody's business here."""
     return {
         "open": rules.open,
-        "allow": list(rules.allow),
-        "private": list(rules.private),
+        "allow": sorted(rules.allow),
+        "private": sorted(rules.private),
         "record": rules.record,
         "secrets": [{"host": each.host, "header": each.header} for each in rules.secrets],
         "connections": rules.connections,
@@ -215,6 +247,7 @@ def _network(rules: NetworkRules) -> dict[str, Any]:
 ENDPOINTS: Final = (
     EnvironmentsEndpoint,
     EnvironmentEndpoint,
+    CheckEndpoint,
     LockEndpoint,
     NetworkEndpoint,
     AllowEndpoint,
