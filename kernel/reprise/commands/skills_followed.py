@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from reprise.commands.opened import opened_log
+from reprise.commands.skills_moved import refuse_revoked
 from reprise.commands.terminal import Colour, Terminal
-from reprise.errors import SkillRevoked, UsageError
+from reprise.errors import UsageError
 from reprise.log.model import Json
 from reprise.skills.arrival import Arrival, bring_in, newest
 from reprise.skills.as_json import version_json
 from reprise.skills.catalog import Catalog
-from reprise.skills.contract import PERSONAL, Reference, Scope, Skill, Version
+from reprise.skills.contract import PERSONAL, Scope, Skill, Version
+from reprise.skills.meant import meant
 from reprise.skills.publishing import Published, publish, published_in
 from reprise.skills.rows import nearest
 from reprise.skills.sync import FOLLOWED, Held, Upstream, look_upstream
@@ -209,7 +211,7 @@ def _publish(args: argparse.Namespace, terminal: Terminal) -> int:
             revoked = {
                 name for name, shelf in shelves.items() if standings.get(shelf.digest) == "revoked"
             }
-            versions, passed = await _chosen(catalog, args)
+            versions, passed = await _chosen(catalog, args, terminal)
             skills = {version.name: await catalog.skill(version) for version in versions}
             leaving = revoked | {*args.remove}
             if not args.refs and not args.remove:
@@ -242,15 +244,16 @@ def _publish(args: argparse.Namespace, terminal: Terminal) -> int:
     return 0
 
 
-async def _chosen(catalog: Catalog, args: argparse.Namespace) -> tuple[list[Version], list[str]]:
+async def _chosen(
+    catalog: Catalog, args: argparse.Namespace, terminal: Terminal
+) -> tuple[list[Version], list[str]]:
     """What goes in, and why some of what might does not."""
     if args.refs:
-        versions = [await catalog.find(Reference.of(text)) for text in args.refs]
+        versions = [await meant(catalog, text) for text in args.refs]
         for version in versions:
-            if version.standing == "revoked":
-                raise SkillRevoked(
-                    f"{version.reference} was revoked, so it is not handed on. Nothing was changed."
-                )
+            refuse_revoked(version)
+            if version.standing == "untrusted":
+                terminal.warn(f"{version.reference} is trusted by nobody.")
         if len({version.name for version in versions}) < len(versions):
             raise UsageError("A marketplace has one skill of each name. Nothing was changed.")
         return versions, []

@@ -17,8 +17,8 @@ from reprise.skills.as_json import finding_json, version_json
 from reprise.skills.catalog import Catalog
 from reprise.skills.contract import PERSONAL, Reference, Scope, SkillTree, Version
 from reprise.skills.export import Exported, export_archive, export_into, export_to, is_archive
+from reprise.skills.meant import meant
 from reprise.skills.places import TOOLS, tool_named, written
-from reprise.skills.shipped import find_shipped
 from reprise.skills.sources import Looked, look, look_in_tool
 
 _IMPORT_EXAMPLES = """\
@@ -252,41 +252,36 @@ async def _references(catalog: Catalog, args: argparse.Namespace) -> list[Refere
     return [Reference(name) for name in names]
 
 
+def refuse_revoked(version: Version) -> None:
+    """Raises SkillRevoked: what was taken back is not handed on."""
+    if version.standing == "revoked":
+        raise SkillRevoked(
+            f"{version.reference} was revoked, so it is not handed on. Nothing was written. "
+            f"`reprise skills history {version.name}` says by whom and why."
+        )
+
+
 async def _trees(
     catalog: Catalog, references: Iterable[Reference], terminal: Terminal
 ) -> dict[str, SkillTree]:
     """The files of each skill by its name. Raises SkillNotFound, SkillRevoked, UsageError."""
     trees: dict[str, SkillTree] = {}
     for reference in references:
-        name, tree, version = await _tree(catalog, reference)
-        if version is not None and version.standing == "revoked":
-            raise SkillRevoked(
-                f"{version.reference} was revoked, so it is not handed on. Nothing was written. "
-                f"`reprise skills history {name}` says by whom and why."
-            )
-        if version is not None and version.standing == "untrusted":
+        version = await meant(catalog, reference)
+        refuse_revoked(version)
+        if version.standing == "untrusted":
             terminal.warn(
                 f"{version.reference} is trusted by nobody. Other tools run its scripts without "
                 "the wall that Reprise puts around them."
             )
-        if trees.setdefault(name, tree).digest != tree.digest:
-            raise UsageError(f"Two different skills called {name} cannot be written side by side.")
+        if version.name in trees and trees[version.name].digest != version.digest:
+            raise UsageError(
+                f"Two different skills called {version.name} cannot be written side by side."
+            )
+        trees[version.name] = await catalog.tree(version)
     if not trees:
         raise SkillNotFound("There is no skill to export. `reprise skills list` shows those here.")
     return trees
-
-
-async def _tree(catalog: Catalog, reference: Reference) -> tuple[str, SkillTree, Version | None]:
-    try:
-        version = await catalog.find(reference)
-    except SkillNotFound:
-        # What comes with Reprise is in no scope.
-        plain = reference.scope is None and reference.number is None
-        skill = find_shipped(reference.name) if plain and reference.name else None
-        if skill is None:
-            raise
-        return skill.name, skill.tree, None
-    return version.name, await catalog.tree(version), version
 
 
 def _tell_exported(done: Iterable[Exported], terminal: Terminal) -> None:
