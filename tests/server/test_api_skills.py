@@ -15,6 +15,7 @@ import httpx
 import psycopg
 import pytest
 
+from reprise_server.api import parts
 from tests.fixtures.kernel import Database
 from tests.fixtures.server import JupyterServer, Serve
 
@@ -396,7 +397,7 @@ def test_acts_need_the_very_version_and_digest(carol: Desk) -> None:
 
 
 def test_a_guest_does_not_act_with_the_rights_of_the_servers_owner(
-    alice: Desk, desks: dict[str, Desk]
+    alice: Desk, carol: Desk
 ) -> None:
     """bob, whom Jupyter lets in on alice's server, reads there and rules nothing."""
     added = alice.add("of-alice")
@@ -406,29 +407,56 @@ def test_a_guest_does_not_act_with_the_rights_of_the_servers_owner(
     assert (said["name"], said["login"]) == ("bob", "alice")
     assert not said["governance"]["may"]
     assert not said["personal"]["may"]
-    trust = {"digest": added["digest"], "scope": "personal"}
-    exact = {"digest": added["digest"]}
-    attempts = [
-        ("skills/of-alice/trust", trust),
-        ("skills/of-alice/trust", {**trust, "scope": "organisation"}),
-        ("skills/of-alice/revoke", {**trust, "reason": "x"}),
-        ("skills/of-alice@1/release", exact),
-        ("skills/of-alice@1/deprecation", {**exact, "reason": "x"}),
-        ("skills/of-alice@1/restoration", exact),
-        ("skills/of-alice@1/promotions", {**exact, "to": "team/lab"}),
-        ("skill-teams", {"team": "guests"}),
-        ("environments/default/network/allow", {"places": ["example.org"]}),
-    ]
-    for path, body in attempts:
-        refused = guest.post(path, body, 403)["error"]
-        assert refused["code"] == "not-allowed", path
-        assert "c.RepriseApi.logins" in refused["message"]
-    answer = guest.client.put(
-        "skill-members", json={"scope": "team/lab", "login": "bob", "role": "admin"}
+    waiting = carol.add("waiting-for-alice")
+    promotion = carol.post(
+        "skills/waiting-for-alice@1/promotions",
+        {"digest": waiting["digest"], "to": "team/lab"},
+        201,
     )
-    assert answer.status_code == 403
-    answer = guest.client.delete("skill-members", params={"scope": "team/lab", "login": "carol"})
-    assert answer.status_code == 403
+    exact = {"digest": added["digest"]}
+    trust = {**exact, "scope": "personal", "reason": "x"}
+    places = {"places": ["example.org"]}
+    new = {"files": [{"path": "SKILL.md", "text": skill_md("of-bob").decode()}]}
+    attempts: dict[str, tuple[str, str, Any]] = {
+        "addSkills": ("POST", "skills", new),
+        "trustSkill": ("POST", "skills/of-alice/trust", trust),
+        "distrustSkill": ("POST", "skills/of-alice/distrust", trust),
+        "revokeSkill": ("POST", "skills/of-alice/revoke", {**trust, "scope": "organisation"}),
+        "reinstateSkill": ("POST", "skills/of-alice/reinstate", trust),
+        "releaseSkill": ("POST", "skills/of-alice@1/release", exact),
+        "deprecateSkill": ("POST", "skills/of-alice@1/deprecation", {**exact, "reason": "x"}),
+        "restoreSkill": ("POST", "skills/of-alice@1/restoration", exact),
+        "requestPromotion": ("POST", "skills/of-alice@1/promotions", {**exact, "to": "team/lab"}),
+        "decidePromotion": (
+            "POST",
+            f"skill-promotions/{promotion['id']}/decision",
+            {"approve": True, "digest": waiting["digest"]},
+        ),
+        "createTeam": ("POST", "skill-teams", {"team": "guests"}),
+        "appointMember": (
+            "PUT",
+            "skill-members",
+            {"scope": "team/lab", "login": "bob", "role": "admin"},
+        ),
+        "dismissMember": ("DELETE", "skill-members?scope=team/lab&login=carol", None),
+        "allowHosts": ("POST", "environments/default/network/allow", places),
+        "denyHosts": ("POST", "environments/default/network/deny", places),
+        "createEnvironment": ("POST", "environments", {"environment": "x", "from": "default"}),
+        "removeEnvironment": ("DELETE", "environments/default", None),
+    }
+    # Whatever widens rights is tried here: a new one cannot be forgotten.
+    widening = {
+        said["operationId"]
+        for item in parts.document().value["paths"].values()
+        for said in item.values()
+        if "x-jupyter" in said and said["x-jupyter"]["widens"]
+    }
+    assert widening <= set(attempts)
+    for method, path, body in attempts.values():
+        answer = guest.client.request(method, path, json=body)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "not-allowed"), path
+        assert "c.RepriseApi.logins" in answer.json()["error"]["message"]
+    assert alice.get(f"skill-promotions/{promotion['id']}")["decided"] is None
     assert alice.get("skills/of-alice")["version"]["standing"] == "untrusted"
     assert alice.get("skills/of-alice/history")["total"] == 1
     assert "places" not in json.dumps(alice.get("environments/default/network"))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
 from reprise.log.model import Json
 from reprise.skills.as_json import version_json
 from reprise.skills.catalog import Catalog
-from reprise.skills.contract import Reference, Scope, SkillTree, Version
+from reprise.skills.contract import Reference, Scope, Skill, SkillTree, Version
+from reprise.skills.read import read_skill
 from reprise_server.api.base import Asked, Endpoint
 
 RESOURCE: Final = "reprise-skills"
@@ -33,6 +35,11 @@ class SkillEndpoint(Endpoint):
             kept = await (await self.catalog()).tree(version)
             self.service.trees.put(kept)
         return kept
+
+    async def skill(self, version: Version) -> Skill:
+        """What its files say."""
+        tree = await self.tree(version)
+        return await asyncio.to_thread(lambda: read_skill(tree, folder=version.name))
 
     def told(self, version: Version) -> dict[str, Json]:
         """A version as JSON; a path on somebody else's machine is nobody's business."""

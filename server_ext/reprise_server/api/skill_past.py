@@ -68,7 +68,7 @@ class CostEndpoint(SkillEndpoint):
     @operation("read")
     async def get(self, asked: Asked) -> Any:
         version = await self.found(asked)
-        skill = await (await self.catalog()).skill(version)
+        skill = await self.skill(version)
         return await asyncio.to_thread(_cost, version, skill)
 
 

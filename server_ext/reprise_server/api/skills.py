@@ -128,7 +128,7 @@ class SkillShowEndpoint(SkillEndpoint):
         await self.service.login()
         catalog = await self.catalog()
         version = await self.found(asked)
-        skill = await catalog.skill(version)
+        skill = await self.skill(version)
         clashes = await catalog.clashes(version)
         return {
             "version": self.told(version),
@@ -144,7 +144,7 @@ class BodyEndpoint(SkillEndpoint):
     async def get(self, asked: Asked) -> Any:
         catalog = await self.catalog()
         version = await self.found(asked)
-        skill = await catalog.skill(version)
+        skill = await self.skill(version)
         shown = loaded(skill, version.reference, version.standing, deprecated=version.deprecated)
         await catalog.used(version.digest, "load", detail={"by": "rest"})
         return {
