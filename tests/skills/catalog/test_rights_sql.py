@@ -6,6 +6,7 @@ import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -244,9 +245,7 @@ def test_a_login_that_may_read_the_tables_sees_what_the_catalog_shows_him(
                         ).fetchall()
                         assert count == 0
                     said: list[str] = []
-                    connection.add_notice_handler(
-                        lambda notice, said=said: said.append(str(notice.message_primary))
-                    )
+                    connection.add_notice_handler(partial(_keep, said))
                     # A function of one's own that is cheap enough to be tried first.
                     connection.execute(
                         "CREATE FUNCTION pg_temp.tell(text) RETURNS bool LANGUAGE plpgsql"
@@ -262,6 +261,10 @@ def test_a_login_that_may_read_the_tables_sees_what_the_catalog_shows_him(
             for login in PEOPLE:
                 operator.execute(f"REVOKE readers FROM {login}")
             operator.execute("REVOKE ALL ON ALL TABLES IN SCHEMA reprise FROM readers")
+
+
+def _keep(said: list[str], notice: psycopg.errors.Diagnostic) -> None:
+    said.append(str(notice.message_primary))
 
 
 # functions with forged arguments --------------------------------------------------------------------
@@ -352,7 +355,7 @@ def test_a_digest_that_lies_is_not_added(database: str) -> None:
             with pytest.raises(psycopg.Error) as refused:
                 alice.execute(
                     f"SELECT reprise.add_skill('count', 'd', %s, {shift}::text[], '{{420}}',"
-                    " ARRAY['x'::bytea], '{\"kind\":\"folder\"}', '')",  # type: ignore[arg-type]
+                    " ARRAY['x'::bytea], '{\"kind\":\"folder\"}', '')",
                     [known],
                 )
             assert refused.value.sqlstate == "RP014"
