@@ -7,7 +7,8 @@ import gzip
 import io
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, cast
@@ -109,6 +110,12 @@ def _encoding(head: bytes) -> str:
     ):
         if head.startswith(mark):
             return name
+    odd, even = head[1:2000:2].count(0), head[:2000:2].count(0)
+    half = len(head[:2000]) // 4
+    if odd > half:
+        return "utf-16-le"
+    if even > half:
+        return "utf-16-be"
     try:
         # The end of what was looked at may cut a character in two.
         head[: max(len(head) - 4, 0) if len(head) == _LOOKED_AT else len(head)].decode("utf-8")
@@ -116,11 +123,7 @@ def _encoding(head: bytes) -> str:
         if error.end >= len(head) - 4 and len(head) == _LOOKED_AT:
             return "utf-8"
         return "cp1252"
-    odd, even = head[1:2000:2].count(0), head[:2000:2].count(0)
-    half = len(head[:2000]) // 4
-    if odd > half:
-        return "utf-16-le"
-    return "utf-16-be" if even > half else "utf-8"
+    return "utf-8"
 
 
 # text with delimiters -----------------------------------------------------------------------------
@@ -199,8 +202,7 @@ def _is_header(row: list[str]) -> bool:
 def _from_start(
     path: Path, packed: bool, encoding: str, delimiter: str, header: bool, most: int, table: Table
 ) -> Iterator[Row]:
-    with _opened(path, packed) as raw:
-        lines = _text_lines(raw, encoding, table)
+    with _opened(path, packed) as raw, closing(_text_lines(raw, encoding, table)) as lines:
         reader = csv.reader(lines, delimiter=delimiter)
         given, wide = 0, len(table.names)
         try:
@@ -222,23 +224,23 @@ def _from_start(
             table.whole = False
 
 
-def _text_lines(raw: IO[bytes], encoding: str, table: Table) -> Iterator[str]:
+def _text_lines(raw: IO[bytes], encoding: str, table: Table) -> Generator[str, None, None]:
     """Lines with their ends, each and all of them bounded; bytes that are no text are counted."""
     reader = io.TextIOWrapper(raw, encoding=encoding, errors="replace", newline="")
     total = 0
-    while True:
-        line = reader.readline(_LONGEST_LINE)
-        total += len(line)
-        if not line:
-            return
-        if len(line) == _LONGEST_LINE or total > _LARGEST_UNPACKED:
-            table.odd["unreadable rest"] += 1
-            table.examples["unreadable rest"] = "a line or the whole file is over its bound"
-            table.whole = False
-            return
-        if "\ufffd" in line:
-            table.odd["undecodable characters"] += line.count("\ufffd")
-        yield line
+    try:
+        while line := reader.readline(_LONGEST_LINE):
+            total += len(line)
+            if len(line) == _LONGEST_LINE or total > _LARGEST_UNPACKED:
+                table.odd["unreadable rest"] += 1
+                table.examples["unreadable rest"] = "a line or the whole file is over its bound"
+                table.whole = False
+                return
+            if "\ufffd" in line:
+                table.odd["undecodable characters"] += line.count("\ufffd")
+            yield line
+    finally:
+        reader.detach()  # whoever opened the file closes it
 
 
 def _fitted(row: list[str], wide: int, table: Table, line: int) -> Row:
@@ -330,9 +332,9 @@ def _json_lines(
     facts["format"] = "JSON Lines"
     table = Table([], iter(()), facts)
     records: list[dict[str, object]] = []
-    with _opened(path, packed) as raw:
+    with _opened(path, packed) as raw, closing(_text_lines(raw, encoding, table)) as lines:
         try:
-            for number, line in enumerate(_text_lines(raw, encoding, table), 1):
+            for number, line in enumerate(lines, 1):
                 if not line.strip():
                     continue
                 if len(records) == asked.rows:
@@ -412,7 +414,7 @@ def _take(value: object, records: list[dict[str, object]], table: Table) -> None
 
 
 def _of_records(path: Path, records: list[dict[str, object]], table: Table) -> Table:
-    if not records:
+    if not any(records):
         raise Unreadable(f"{path} holds no row.")
     names: dict[str, None] = {}
     for record in records:
