@@ -26,6 +26,7 @@ from reprise.log.model import Json
 from reprise.sandbox.built import built_python
 from reprise.skills.command import PACKAGES
 from reprise.skills.requirements import Comparison, Needs, SessionPython, compare
+from reprise.skills.script import PYTHON
 
 _INFO: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._]*)-([A-Za-z0-9][A-Za-z0-9.!+_]*)\.dist-info")
 #: Variables of an environment that say where packages are without a network.
@@ -79,14 +80,13 @@ def interpreter(spec: Mapping[str, Json], *, isolated: bool) -> str:
     isolated: its own environment is first on PATH. Else this machine's programs are, and the
     session's Python may be another one.
     """
-    if isolated:
-        return "python3"
-    built = spec.get("built")
+    kernel = spec.get("kernel")
+    if isolated or not isinstance(kernel, Mapping) or kernel.get("language") != "python":
+        return PYTHON
+    built, argv = spec.get("built"), kernel.get("argv")
     if isinstance(built, str):
         return str(built_python(built))
-    kernel = spec.get("kernel")
-    argv = kernel.get("argv") if isinstance(kernel, Mapping) else None
-    return str(argv[0]) if isinstance(argv, list) and argv else "python3"
+    return str(argv[0]) if isinstance(argv, list) and argv else PYTHON
 
 
 def local_packages(spec: Mapping[str, Json]) -> bool:

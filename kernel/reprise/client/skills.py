@@ -29,7 +29,7 @@ from reprise.skills.meant import meant
 from reprise.skills.requirements import (
     session_python,
 )
-from reprise.skills.script import Script, find_script
+from reprise.skills.script import PYTHON, Script, find_script
 
 #: Where a skill is mounted, by its name.
 PLACE: Final = "/skills"
@@ -142,10 +142,13 @@ class SessionSkills:
         version, skill = await self._find(ref)
         found = find_script(skill.tree, script)
         asked = understood(skill.compatibility)
-        there = await self._workspace.programs([*_programs(found), *asked.names, "uv"])
+        wanted = [*_programs(found), PYTHON, *asked.names, "uv"]
+        there = await self._workspace.programs(wanted)
         program = _program(found, there)
         path, mounted = await self._mounted(version, skill.tree, actor, tell)
         place = await self._place(isolated=path == f"{PLACE}/{version.name}")
+        if found.is_python and place.python == PYTHON and PYTHON not in there:
+            raise _no_program(found.path, PYTHON)
         needing = Needing(
             self._asking,
             self._workspace,
@@ -259,12 +262,16 @@ def _program(script: Script, there: frozenset[str]) -> str | None:
         if name in there:
             return name
     if names:
-        raise ProgramMissing(
-            f"{script.path} is run by {names[0]}, which this session does not have. Nothing was "
-            "mounted or run. A sandbox has the programs of this machine, or those of the image "
-            "that its environment stands on (`reprise env create NAME --image …`)."
-        )
+        raise _no_program(script.path, names[0])
     return None
+
+
+def _no_program(path: str, program: str) -> ProgramMissing:
+    return ProgramMissing(
+        f"{path} is run by {program}, which this session does not have. It was not run. A sandbox "
+        "has the programs of this machine, or those of the image that its environment stands on "
+        "(`reprise env create NAME --image …`)."
+    )
 
 
 def _reader(tree: SkillTree, path: str) -> Callable[[], bytes]:
