@@ -283,11 +283,11 @@ async def test_one_that_is_deprecated_is_warned_of(skill_bench: SkillBench) -> N
 async def test_a_skill_that_comes_with_reprise_runs_as_it_is_shipped(
     skill_bench: SkillBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reprise.client import skills
+    from reprise.skills import meant
 
     shipped = skill_of("comes-along", {"scripts/a.py": "print('first')"})
     monkeypatch.setattr(
-        skills, "find_shipped", lambda name: shipped if name == shipped.name else None
+        meant, "find_shipped", lambda name: shipped if name == shipped.name else None
     )
     kernel = await skill_bench.client()
     await skill_bench.catalog.trust(shipped.digest)  # as `shipped_digests` makes it
@@ -296,7 +296,7 @@ async def test_a_skill_that_comes_with_reprise_runs_as_it_is_shipped(
     assert (await kernel.run_skill("comes-along", "a.py")).version.number == 1
     # An upgrade brings another one; who named a version keeps that.
     again = skill_of("comes-along", {"scripts/a.py": "print('second')"})
-    monkeypatch.setattr(skills, "find_shipped", lambda name: again)
+    monkeypatch.setattr(meant, "find_shipped", lambda name: again)
     await skill_bench.catalog.trust(again.digest)
     assert (await kernel.run_skill("comes-along", "a.py")).stdout == "second\n"
     assert (await kernel.run_skill("comes-along@1", "a.py")).stdout == "first\n"

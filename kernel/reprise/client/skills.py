@@ -26,9 +26,7 @@ from reprise.skills.command import script_command, variables
 from reprise.skills.compatibility import understood, warnings
 from reprise.skills.contract import Reference, Skill, SkillTree, Use, Version
 from reprise.skills.meant import meant
-from reprise.skills.requirements import (
-    session_python,
-)
+from reprise.skills.requirements import session_python
 from reprise.skills.script import PYTHON, Script, find_script
 
 #: Where a skill is mounted, by its name.
