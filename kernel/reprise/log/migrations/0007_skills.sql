@@ -702,7 +702,9 @@ BEGIN
             SELECT word FROM regexp_split_to_table(plain, '[^[:alnum:]]+') AS s(word)
              WHERE length(word) > 1 LIMIT 12) AS w;
         IF beginnings IS NOT NULL THEN
-            wanted := wanted || beginnings::tsquery;
+            -- As written, for names; by their stems, for what is indexed as English.
+            wanted := wanted || beginnings::tsquery
+                             || to_tsquery('pg_catalog.english', beginnings);
         END IF;
     END IF;
     IF querytree(wanted) IN ('', 'T') THEN
