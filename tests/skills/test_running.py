@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from reprise.client import (
     SkillResult,
     StepFailed,
 )
-from reprise.errors import SkillNotFound, SkillRevoked, UntrustedCode, UsageError
+from reprise.errors import RepriseError, SkillNotFound, SkillRevoked, UntrustedCode, UsageError
 from tests.fixtures.commands import Reprise
 from tests.fixtures.skill_runs import SkillBench, skill_of
 
@@ -126,6 +127,27 @@ async def test_a_new_version_is_mounted_in_place_of_the_old_one_and_back(
     assert seen == [("1", 1, True), ("2", 2, True), ("1", 1, True), ("2", 2, True), ("1", 1, True)]
 
 
+async def test_a_script_of_another_version_is_never_taken_for_this_ones(
+    skill_bench: SkillBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await skill_bench.add({"scripts/a.py": "print(1)"})
+    second = await skill_bench.add({"scripts/a.py": "print(2)"}, first.name)
+    kernel = await skill_bench.client()
+    other = await skill_bench.client(kernel.session, start=False)
+    kept = kernel._skills._mounted
+
+    async def overtaken(*args: Any) -> Any:
+        found = await kept(*args)
+        await other.mount_skill(second)
+        return found
+
+    monkeypatch.setattr(kernel._skills, "_mounted", overtaken)
+    with pytest.raises(RepriseError, match=f"did not run {first.reference}"):
+        await kernel.run_skill(first, "a.py")
+    assert (await skill_bench.used(first)).runs == 0
+    assert (await other.run_skill(second, "a.py", check=True)).stdout == "2\n"
+
+
 async def test_how_a_script_ends_is_how_its_step_ends(skill_bench: SkillBench) -> None:
     version = await skill_bench.add(
         {
@@ -215,7 +237,7 @@ async def test_trust_is_asked_of_the_catalog_and_kept_by_the_kernel(
 
     await skill_bench.catalog.revoke(version.digest, reason="it reads too much")
     before = len(await kernel.steps())
-    for ref in (version.name, version.reference):
+    for ref in (version.name, version.reference, version):  # the last one says that it is trusted
         with pytest.raises(SkillRevoked, match="was revoked"):
             await kernel.run_skill(ref, "a.py")
         with pytest.raises(SkillRevoked, match="reprise skills history"):

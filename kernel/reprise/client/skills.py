@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from reprise.client import requests, results
@@ -59,7 +60,11 @@ class SessionSkills:
     async def _find(self, ref: Reference | str | Version) -> tuple[Version, Skill]:
         await self._reach.line()
         catalog = Catalog(await self._reach.log())
-        version = ref if isinstance(ref, Version) else await meant(catalog, ref)
+        if isinstance(ref, Version):
+            now = await catalog.standings([ref.digest])  # it may have been revoked since
+            version = replace(ref, standing=now[ref.digest])
+        else:
+            version = await meant(catalog, ref)
         if version.standing == "revoked":
             raise SkillRevoked(
                 f"{version.reference} was revoked, so nothing of it runs any more. Nothing was "
@@ -117,6 +122,21 @@ class SessionSkills:
             path = result.get("path") if isinstance(result, Mapping) else None
             return path if isinstance(path, str) else None
         return None
+
+    async def _check_ran(self, version: Version, seq: int) -> None:
+        """Raise RepriseError when step `seq` did not run in this version's folder.
+
+        Another client may have mounted another one there between our mount and our command.
+        """
+        target = f"{PLACE}/{version.name}"
+        mounts = await (await self._reader()).skill_mounts()
+        before = [each for each in mounts if each.target == target and each.seq < seq]
+        if not before or before[-1].tree != version.digest:
+            raise RepriseError(
+                f"Step {seq} did not run {version.reference}: somebody mounted another version at "
+                f"{target} just before. What ran was of that one; `reprise log` shows it. Ask "
+                "again when nobody else uses this skill in the session."
+            )
 
     async def _reader(self) -> LogReader:
         return await (await self._reach.log()).reader(self._reach.session)
@@ -193,6 +213,7 @@ class SessionSkills:
         ended = await self._asking.finish(
             self._asking.running(step, results.command_result), show, check=False
         )
+        await self._check_ran(version, ended.seq)
         said += await self._count(version, found.path, ended)
         return SkillResult(
             **vars(ended),
