@@ -160,7 +160,8 @@ class ChangesEndpoint(ActEndpoint):
 class RunEndpoint(ActEndpoint):
     path = "/sessions/{session}/run"
 
-    @operation("execute", status=202, body_bytes=8 << 20)
+    # Running code is another right than looking whether a session still plays.
+    @operation("execute", "reprise-session-steps", status=202, body_bytes=8 << 20)
     async def post(self, asked: Asked) -> Any:
         info = await (await self.reader(asked)).info()
         start = asked.body.get("start", True)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from reprise.log.model import Json
 from reprise.skills.as_json import event_json, usage_json
-from reprise.skills.choosing import Offer, line
+from reprise.skills.choosing import Offer
 from reprise.skills.contract import Skill, SkillTree, Version
+from reprise.skills.costs import estimated, parts
 from reprise.skills.difference import differences
-from reprise.skills.loaded import loaded
-from reprise.skills.tokens import estimate
 from reprise.workspace.manifest import Manifest
 from reprise_server.api.base import Asked, operation
 from reprise_server.api.skill_named import SkillEndpoint, page, reference
@@ -73,23 +71,24 @@ class CostEndpoint(SkillEndpoint):
 
 
 def _cost(version: Version, skill: Skill) -> dict[str, Any]:
-    offer = Offer(version.name, version.reference, version.digest, version.description)
-    shown = loaded(skill, version.reference, version.standing, deprecated=version.deprecated)
-    files: list[dict[str, Json]] = []
-    for entry in skill.tree.manifest:
-        try:
-            text = (skill.tree.get(entry.path) or b"").decode()
-        except UnicodeDecodeError:
-            files.append({"path": entry.path, "tokens": None})
-        else:
-            files.append({"path": entry.path, "tokens": estimate(text)})
+    offer = Offer(
+        version.name,
+        version.reference,
+        version.digest,
+        version.description,
+        version.standing,
+        version.deprecated,
+    )
+    found = parts(offer, skill)
+    tokens = [None if each is None else each.number for each in estimated([p.text for p in found])]
+    listed, body, *files = zip(found, tokens, strict=True)
     return {
         "reference": version.reference,
         "digest": version.digest,
         "counted": False,
-        "listed": estimate(line(offer)),
-        "loaded": estimate(shown.text),
-        "files": files,
+        "listed": listed[1],
+        "loaded": body[1],
+        "files": [{"path": part.path, "tokens": number} for part, number in files],
     }
 
 
