@@ -9,7 +9,7 @@ from itertools import pairwise
 from reviewing.findings import Findings
 from reviewing.names import GIVEN, Names
 from reviewing.notebook import Cell, Notebook
-from reviewing.python_source import Source
+from reviewing.python_source import AUTOMAGIC, Source
 
 
 def look_at_counts(book: Notebook, found: Findings) -> None:
@@ -90,6 +90,8 @@ def look_at_names(
         for name, line in sorted(names.needs.items(), key=lambda each: each[1]):
             if name in known or name in GIVEN or _prompt(name) or name in names.imports:
                 continue
+            if name not in later and _automagic(cell, line, known):
+                continue
             if name in deleted:
                 found.add(
                     *("error", "used-after-del", cell, line),
@@ -134,6 +136,13 @@ def look_at_names(
                     f"A function uses `{name}`, which nothing in the notebook defines.",
                     "It fails when it is called.",
                 )
+
+
+def _automagic(cell: Cell, line: int, known: set[str]) -> bool:
+    """Whether the line reads as Python (`cd / tmp`) and IPython takes it for a magic."""
+    lines = cell.source.split("\n")
+    text = lines[line - 1] if line <= len(lines) else ""
+    return AUTOMAGIC.match(text) is not None and text.split()[0] not in known
 
 
 def _prompt(name: str) -> bool:

@@ -16,7 +16,8 @@ _PYTHON_BODY = frozenset({"time", "timeit", "capture", "prun", "memit", "mprun",
 _BRINGS_NAMES = frozenset({"run", "load", "loadpy", "store", "pylab", "macro", "recall", "rerun"})
 _SHELL_CELLS = frozenset({"bash", "sh", "script", "system", "sx", "!"})
 _ASSIGNED = re.compile(r"(\s*[A-Za-z_][\w., ]*=\s*)([!%])(?!=)(.*)")
-_AUTOMAGIC = re.compile(
+#: A line that IPython takes for a magic where its first word is no name.
+AUTOMAGIC = re.compile(
     r"(?:ls|ll|cat|cd|pwd|mkdir|rmdir|rm|cp|mv|less|more|man|timeit|time|prun|who|whos|pip|conda"
     r"|matplotlib|pylab|run|load|load_ext|reload_ext|store|history|hist|env|alias|pdoc|pinfo|psource"
     r"|pfile|writefile|reset|xmode|precision|config|logstart|edit|ed|debug|pdb)(?:\s+[^=\s].*)?\s*$"
@@ -80,7 +81,7 @@ def read(text: str) -> Source:
 
 def _without_automagic(lines: list[str]) -> list[str]:
     """IPython takes `ls -l` and `timeit f(x)` for magics where they are no Python."""
-    return ["pass" if _AUTOMAGIC.match(line) else line for line in lines]
+    return ["pass" if AUTOMAGIC.match(line) else line for line in lines]
 
 
 def _parse(text: str, found: Source) -> None:
