@@ -16,10 +16,10 @@ from reprise.quantities import amount
 from reprise.skills.as_json import skill_json, version_json
 from reprise.skills.catalog import Catalog
 from reprise.skills.contract import PERSONAL, Reference, Scope, Skill, Version
+from reprise.skills.meant import not_yet_added
 from reprise.skills.read import skill_file
 from reprise.skills.rows import nearest
 from reprise.skills.script import scripts
-from reprise.skills.shipped import shipped
 from reprise.workspace.manifest import shown
 
 
@@ -57,10 +57,7 @@ def add(acts: Any, common: argparse.ArgumentParser) -> None:
 async def _list(catalog: Catalog, args: argparse.Namespace, terminal: Terminal) -> int:
     scope = None if args.scope is None else Scope.of(args.scope)
     versions = await catalog.list(scope, everything=args.all)
-    known = {version.name for version in versions}
-    more = [
-        skill for skill, _ in shipped() if skill.name not in known and scope in (None, PERSONAL)
-    ]
+    more = await not_yet_added(versions) if scope in (None, PERSONAL) else []
     if args.json:
         terminal.json(
             {
@@ -128,7 +125,7 @@ async def _show(catalog: Catalog, args: argparse.Namespace, terminal: Terminal) 
     try:
         version = await found(catalog, args.skill, terminal)
     except SkillNotFound:
-        skill = _shipped(args.skill)
+        skill = await _shipped(args.skill)
         if skill is None:
             raise
         return _show_shipped(skill, args, terminal)
@@ -149,11 +146,11 @@ async def _show(catalog: Catalog, args: argparse.Namespace, terminal: Terminal) 
     return 0
 
 
-def _shipped(named: str) -> Skill | None:
+async def _shipped(named: str) -> Skill | None:
     ref = Reference.of(named)
     if ref.scope not in (None, PERSONAL) or ref.number is not None:
         return None
-    for skill, _ in shipped():
+    for skill in await not_yet_added([]):
         if ref in (Reference(skill.name, ref.scope), Reference(digest=skill.digest)):
             return skill
     return None
@@ -211,7 +208,7 @@ async def _read(catalog: Catalog, args: argparse.Namespace, terminal: Terminal) 
         version = await found(catalog, args.skill, terminal)
         tree = await catalog.tree(version)
     except SkillNotFound:
-        shipped_one = _shipped(args.skill)
+        shipped_one = await _shipped(args.skill)
         if shipped_one is None:
             raise
         tree = shipped_one.tree
