@@ -30,7 +30,7 @@ from reprise.skills.contract import (
     SkillTree,
 )
 from reprise.skills.paths import checked_path, is_left_out, refuse_collisions
-from reprise.workspace.manifest import BadManifest, Entry, Manifest, path_text, shown
+from reprise.workspace.manifest import BadManifest, Entry, Manifest, parents, path_text, shown
 
 #: Looked at while a folder is read. Links can show one folder at many places.
 _MAX_LOOKED_AT = 4 * MAX_FILES
@@ -318,7 +318,9 @@ def write_folder(tree: SkillTree, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         new = path.with_name(f".{path.name[:200]}.{secrets.token_hex(8)}")
         try:
-            new.mkdir()
+            _make_folder(new)
+            for folder in sorted({above for e in tree.manifest for above in parents(e.path)}):
+                _make_folder(new / folder)
             for entry in tree.manifest:
                 _write_file(new / entry.path, entry.mode, tree.get(entry.path) or b"")
             _put(new, path)
@@ -355,9 +357,15 @@ def _refuse_replacing(path: Path) -> None:
         )
 
 
+# The umask has its say in both, as with Git, but never takes the owner's rights.
+
+
+def _make_folder(path: Path) -> None:
+    path.mkdir()
+    path.chmod(stat.S_IMODE(path.stat().st_mode) | 0o700)
+
+
 def _write_file(path: Path, mode: int, data: bytes) -> None:
-    """A new file; the umask has its say, as with Git, but never takes the owner's rights."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     fd = os.open(
         path,
         os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC,
