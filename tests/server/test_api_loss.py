@@ -197,7 +197,7 @@ def heard(events: websocket.WebSocket, schema: str) -> dict[str, Any]:
 def test_listeners_hear_what_was_done_after_it_was_done(
     client: httpx.Client, events: websocket.WebSocket
 ) -> None:
-    version = added(client, "told").json()["added"][0]
+    version = added(client, "told").json()["skills"][0]["version"]
     said = heard(events, "skill")
     wanted = {"action": "added", "by": "anonymous", "scope": "personal", "name": "told"}
     assert wanted.items() <= said.items()

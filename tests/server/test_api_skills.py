@@ -71,8 +71,8 @@ class Desk:
             },
             201,
         )
-        (added,) = said["added"]
-        found: dict[str, Any] = added
+        (added,) = said["skills"]
+        found: dict[str, Any] = added["version"]
         return found
 
 
@@ -132,9 +132,14 @@ def test_an_archive_of_several_skills_is_added_as_it_is(carol: Desk) -> None:
     )
     assert answer.status_code == 201, answer.text
     said = answer.json()
-    assert [each["name"] for each in said["added"]] == ["count-rows", "other-one"]
-    assert [each["folder"] for each in said["refused"]] == ["broken"]
-    first = said["added"][0]
+    assert {each["folder"]: each["what"] for each in said["skills"]} == {
+        "broken": "refused",
+        "count-rows": "new",
+        "other-one": "new",
+    }
+    by_name = {each["name"]: each for each in said["skills"]}
+    assert by_name["broken"]["problem"]
+    first = by_name["count-rows"]["version"]
     assert first["scope"] == "personal"
     assert first["state"] == "draft"
     assert first["standing"] == "untrusted"
@@ -151,7 +156,11 @@ def test_an_archive_of_several_skills_is_added_as_it_is(carol: Desk) -> None:
     again = carol.client.post(
         "skills", content=sent, headers={"Content-Type": "application/zip"}
     ).json()
-    assert [each["number"] for each in again["added"]] == [1, 1]
+    assert {each["name"]: each["what"] for each in again["skills"]} == {
+        "broken": "refused",
+        "count-rows": "unchanged",
+        "other-one": "unchanged",
+    }
 
     files = carol.get("skills/count-rows/files")
     assert [(each["path"], each["executable"]) for each in files["files"]] == [
@@ -166,7 +175,9 @@ def test_an_archive_of_several_skills_is_added_as_it_is(carol: Desk) -> None:
     back = carol.client.post(
         "skills", content=got.content, headers={"Content-Type": "application/gzip"}
     ).json()
-    assert back["added"][0]["digest"] == first["digest"]
+    assert [(each["what"], each["digest"]) for each in back["skills"]] == [
+        ("unchanged", first["digest"])
+    ]
 
 
 def test_a_file_is_saved_and_never_shown(carol: Desk) -> None:
@@ -419,6 +430,7 @@ def test_a_guest_does_not_act_with_the_rights_of_the_servers_owner(
     new = {"files": [{"path": "SKILL.md", "text": skill_md("of-bob").decode()}]}
     attempts: dict[str, tuple[str, str, Any]] = {
         "addSkills": ("POST", "skills", new),
+        "importSkills": ("POST", "skill-imports", {"source": "https://example.org/x"}),
         "trustSkill": ("POST", "skills/of-alice/trust", trust),
         "distrustSkill": ("POST", "skills/of-alice/distrust", trust),
         "revokeSkill": ("POST", "skills/of-alice/revoke", {**trust, "scope": "organisation"}),

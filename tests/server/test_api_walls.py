@@ -143,6 +143,14 @@ def test_a_browser_with_the_token_against_forgery_gets_in(browser: httpx.Client)
     assert code(answer) == "not-allowed"  # alice is not the person of this login: another wall
 
 
+def test_a_front_end_elsewhere_that_has_the_token_reads_why_it_was_refused(
+    alice: httpx.Client,
+) -> None:
+    answer = alice.get("skills/none-such", headers={"Origin": "https://lab.example.org"})
+    assert answer.status_code == 404
+    assert answer.headers["Access-Control-Allow-Origin"] == "https://lab.example.org"
+
+
 def test_a_page_elsewhere_gets_no_file_by_a_link(browser: httpx.Client) -> None:
     """A cookie goes along with a link on another site; Jupyter looks at where it came from."""
     for headers in ({"Referer": "https://example.org/"}, {}):
@@ -178,3 +186,21 @@ def test_methods_that_nobody_made_do_nothing(alice: httpx.Client, stranger: http
 def test_a_login_of_nobody_is_not_taken(api: JupyterServer) -> None:
     for token in ("token -token", "token", "Basic YWxpY2U6eA==", "token alice-tokens"):
         assert code(api.client(None, Authorization=token).get("me")) == "not-authenticated"
+
+
+def test_the_document_is_served_for_this_very_server(api: JupyterServer) -> None:
+    answer = api.client("alice").get("openapi.json")
+    assert answer.status_code == 200
+    said = answer.json()
+    assert said["openapi"].startswith("3.1.")
+    assert said["servers"] == [{"url": "/base/reprise/api"}]
+    assert answer.headers["Cache-Control"] == "no-store"
+
+
+def test_a_person_hears_who_he_is_here(api: JupyterServer) -> None:
+    said = api.client("alice").get("me").json()
+    assert said["name"] == "alice"
+    assert not said["anonymous"]
+    assert said["login"] == "postgres"
+    assert not said["governance"]["may"]
+    assert "c.RepriseApi.logins" in said["governance"]["why"]

@@ -13,7 +13,7 @@ from reprise.commands.terminal import Colour, Terminal
 from reprise.errors import SkillNotFound, SkillRevoked, UsageError
 from reprise.log.model import Json
 from reprise.skills.arrival import Arrival, bring_in
-from reprise.skills.as_json import finding_json, version_json
+from reprise.skills.as_json import arrival_json
 from reprise.skills.catalog import Catalog
 from reprise.skills.contract import PERSONAL, Reference, Scope, SkillTree, Version
 from reprise.skills.export import Exported, export_archive, export_into, export_to, is_archive
@@ -115,7 +115,7 @@ def _import(args: argparse.Namespace, terminal: Terminal) -> int:
         terminal.json(
             {
                 "dry_run": args.dry_run,
-                "skills": [_arrival_json(each) for each in arrivals],
+                "skills": [arrival_json(each) for each in arrivals],
                 "notes": list(looked.notes),
             }
         )
@@ -179,21 +179,6 @@ def _tell_next(arrivals: Iterable[Arrival], dry_run: bool, terminal: Terminal) -
             f"{'it' if len(waiting) == 1 else 'them'}: reprise skills show {waiting[0].name}; "
             f"reprise skills trust {waiting[0].name}"
         )
-
-
-def _arrival_json(arrival: Arrival) -> dict[str, Json]:
-    skill = arrival.found.skill
-    return {
-        "name": arrival.found.name,
-        "folder": arrival.found.folder,
-        "origin": arrival.found.origin.to_json(),
-        "what": arrival.what,
-        "digest": None if skill is None else skill.digest,
-        "version": None if arrival.version is None else version_json(arrival.version),
-        "problem": arrival.problem or None,
-        "findings": [] if skill is None else [finding_json(each) for each in skill.findings],
-        "notes": list(arrival.found.notes),
-    }
 
 
 # export -------------------------------------------------------------------------------------------

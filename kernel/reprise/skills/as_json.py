@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from reprise.log.as_json import iso
 from reprise.log.model import Json
+from reprise.skills.arrival import Arrival
 from reprise.skills.contract import EXECUTABLE, Finding, Promotion, Skill, SkillTree, Usage, Version
 from reprise.skills.rows import Event, Member, Membership
 
@@ -66,6 +67,22 @@ def finding_json(finding: Finding) -> dict[str, Json]:
         "line": finding.line,
         "text": finding.text,
         "mend": finding.mend,
+    }
+
+
+def arrival_json(arrival: Arrival) -> dict[str, Json]:
+    """What became of a skill that was brought in."""
+    skill = arrival.found.skill
+    return {
+        "name": arrival.found.name,
+        "folder": arrival.found.folder,
+        "origin": arrival.found.origin.to_json(),
+        "what": arrival.what,
+        "digest": None if skill is None else skill.digest,
+        "version": None if arrival.version is None else version_json(arrival.version),
+        "problem": arrival.problem or None,
+        "findings": [] if skill is None else [finding_json(each) for each in skill.findings],
+        "notes": list(arrival.found.notes),
     }
 
 

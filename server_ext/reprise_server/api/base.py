@@ -327,6 +327,8 @@ class Endpoint(APIHandler):
     def _refuse(self, refused: Refused) -> None:
         self.clear()
         self.set_status(refused.status_code)
+        if getattr(self, "_jupyter_current_user", None):
+            self.set_cors_headers()  # which `clear` took away: a front end elsewhere reads why
         if not self._incoming.whole:
             # Tornado closes it rather than read on; said, so that no client sends the next request
             # into the void.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import tempfile
 import threading
@@ -11,17 +10,13 @@ from pathlib import Path
 
 from reprise.client.environments import InUse, checked, in_use
 from reprise.environments.create import check_free, from_lock
-from reprise.errors import RepriseError
 from reprise.log.as_json import iso
 from reprise.log.model import Json
 from reprise.sandbox.named import load
+from reprise_server.api.aside import aside
 from reprise_server.api.job import Done, Job, Progress
 from reprise_server.api.session_work import opened_log
 from reprise_server.api.workshop import Wanted
-
-
-class _Stopped(RepriseError):
-    """The job was cancelled; the name was not given."""
 
 
 def building(name: str, lock: str) -> Wanted:
@@ -47,7 +42,7 @@ def building(name: str, lock: str) -> Wanted:
         return Done(summary)
 
     async def work(job: Job) -> Done:
-        return await _aside(job, stop, build)
+        return await aside(job, stop, build)
 
     return Wanted(
         "environment",
@@ -68,7 +63,7 @@ def checking(name: str) -> Wanted:
         job.tell(Progress("looking up which sessions ran in it"))
         async with opened_log() as log:
             used = await in_use(log)
-        return await _aside(job, stop, lambda told: _checked(name, used, told))
+        return await aside(job, stop, lambda told: _checked(name, used, told))
 
     return Wanted(
         "environment-check",
@@ -91,20 +86,3 @@ def _checked(name: str, used: InUse, told: Callable[[str], None]) -> Done:
             "files": found.files,
         }
     )
-
-
-async def _aside(
-    job: Job, stop: threading.Event, work: Callable[[Callable[[str], None]], Done]
-) -> Done:
-    """In a thread, which nobody can end from outside: it looks itself, whenever it tells."""
-
-    def told(text: str) -> None:
-        if stop.is_set():
-            raise _Stopped("This was cancelled.")
-        job.tell(Progress(text))
-
-    try:
-        return await asyncio.to_thread(work, told)
-    except asyncio.CancelledError:
-        stop.set()
-        raise

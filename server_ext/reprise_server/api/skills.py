@@ -7,21 +7,24 @@ from typing import Any, Final
 
 from reprise.errors import BadSkill
 from reprise.skills.archive import packed_skills
+from reprise.skills.arrival import bring_in
 from reprise.skills.as_json import (
+    arrival_json,
     files_json,
     finding_json,
     skill_json,
-    version_json,
 )
 from reprise.skills.check import check
 from reprise.skills.contract import Scope, Version
+from reprise.skills.git_address import address
 from reprise.skills.loaded import loaded
 from reprise.skills.sources import Looked
 from reprise_server.api import governance
-from reprise_server.api.base import Asked, File, operation
+from reprise_server.api.base import Answer, Asked, File, operation
 from reprise_server.api.governance import Act
 from reprise_server.api.refusals import Refused
 from reprise_server.api.skill_named import SkillEndpoint, page
+from reprise_server.api.skill_work import importing
 from reprise_server.api.uploads import UPLOAD_BYTES, looked_at
 
 #: Of an upload that holds nothing usable, so many reasons are told.
@@ -55,27 +58,35 @@ class SkillsEndpoint(SkillEndpoint):
         note = asked.query["note"] or ""
         looked = await asyncio.to_thread(looked_at, asked)
         await governance.admit(self, Act("add", "personal", ", ".join(_names(looked))))
-        catalog = await self.catalog()
-        added, refused = [], []
-        for each in looked.found:
-            problem = each.problem
-            if each.skill is not None:
-                try:
-                    version = await catalog.add(each.skill, each.origin, note=note)
-                except BadSkill as error:
-                    problem = str(error)
-                else:
-                    added.append(version)
-                    self.emit("skill", {"action": "added", **_named(version)})
-                    continue
-            refused.append({"folder": each.folder, "why": problem})
-        if not added:
-            raise BadSkill(" ".join(each["why"] for each in refused[:_TOLD]))
+        arrivals = await bring_in(await self.catalog(), looked.found, note=note)
+        for each in arrivals:
+            if each.version is not None and each.what in ("new", "changed"):
+                self.emit("skill", {"action": "added", **_named(each.version)})
+        refused = [each.problem for each in arrivals if each.what == "refused"]
+        if len(refused) == len(arrivals):
+            raise BadSkill(" ".join(refused[:_TOLD]))
         return {
-            "added": [version_json(each) for each in added],
-            "refused": refused,
+            "skills": [arrival_json(each) for each in arrivals],
             "notes": list(looked.notes),
         }
+
+
+class ImportsEndpoint(SkillEndpoint):
+    path = "/skill-imports"
+
+    @operation("execute", status=202)
+    async def post(self, asked: Asked) -> Any:
+        source = address(asked.body["source"])
+        await governance.admit(self, Act("add", "personal", source.shown))
+        here, by = asyncio.get_running_loop(), str(self.person)
+
+        def added(version: Version) -> None:
+            # A job is done on a loop of its own; events are told on the server's.
+            said = {"action": "added", "by": by, **_named(version)}
+            here.call_soon_threadsafe(self.service.emit, "skill", said)
+
+        job, new = self.service.workshop.begin(importing(asked.body, added), self.person)
+        return Answer(job.to_json(), 202 if new else 200)
 
 
 class CheckEndpoint(SkillEndpoint):
@@ -142,6 +153,7 @@ class BodyEndpoint(SkillEndpoint):
 
     @operation("read")
     async def get(self, asked: Asked) -> Any:
+        self.check_xsrf_cookie()  # it is counted
         catalog = await self.catalog()
         version = await self.found(asked)
         skill = await self.skill(version)
@@ -206,6 +218,7 @@ class FindingsEndpoint(SkillEndpoint):
 
 ENDPOINTS: Final = (
     SkillsEndpoint,
+    ImportsEndpoint,
     CheckEndpoint,
     SkillShowEndpoint,
     BodyEndpoint,
