@@ -40,6 +40,24 @@ from reprise.skills.compatibility import understood, warnings
         ("Requires outbound HTTPS access", "", [], True),
         ("Needs ripgrep (rg) on PATH", "", ["rg"], False),
         ("No network, requires git", "", ["git"], False),
+        # Kinds of phrases that thousands of public skills have.
+        ("Requires npx (Node.js 18+) or Docker", "", ["npx", "docker", "node"], False),
+        ("Requires curl or any HTTP client", "", [], False),
+        ("Requires Python 3.10+ or Node.js 18+", ">=3.10", [], False),
+        ("Requires Python 3.10+, uv (or pip), and network access", ">=3.10", [], True),
+        ("Requires Node.js 18+ and npm/bun/yarn", "", ["node", "npm", "bun", "yarn"], False),
+        ("Requires HTTPS access plus Python 3.9+ or curl", ">=3.9", [], True),
+        ("Python 3.9+ · no dependencies · network access to a server", ">=3.9", [], True),
+        ("Python 3.9+ - stdlib only - network access to RSS feeds", ">=3.9", [], True),
+        ("Python 3.10+ (stdlib only — no dependencies)", ">=3.10", [], False),
+        ("Requires Python >=3.10,<3.13. Uses AWS and SSH access", "<3.13,>=3.10", [], False),
+        ("Requires AWS CLI", "", ["aws"], False),
+        ("Install with uv pip install x or npm install -g y", "", [], False),
+        ("Requires the yutu CLI (brew install yutu)", "", [], False),
+        ("Uses the @transloadit/node CLI; paths are s3://a or az://b", "", [], False),
+        ("Chrome must be running. It helps agents make calls", "", [], False),
+        ("Requires Go 1.25+, CGO_ENABLED=1, and gcc or clang", "", ["go", "gcc", "clang"], False),
+        ("Optional LibreOffice (Office formats). Bundled Tesseract", "", [], False),
         ("", "", [], False),
         (None, "", [], False),
     ],
@@ -59,6 +77,33 @@ def test_what_is_not_so_is_a_sentence_each() -> None:
         "It asks for LibreOffice (soffice or libreoffice), which this session does not have.",
         "It asks for a network, and this session's environment has none. `reprise env allow HOST` lets it reach a host.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "system"),
+    [
+        ("Requires macOS with Notes.app", "macOS"),
+        ("darwin", "darwin"),
+        ("Windows 11, PowerShell 7", "Windows"),
+        ("Requires macOS or Linux", None),
+        ("Works on macOS, Linux, and Windows", None),
+        ("Windows (WSL is fine)", None),
+        ("Requires Node.js. Does not need macOS", None),
+        ("Opens windows on the screen", None),
+    ],
+)
+def test_a_system_that_no_sandbox_is(text: str, system: str | None) -> None:
+    asked = understood(text)
+    assert asked.system == system
+    said = warnings(asked, python=None, there=None, network=None)
+    assert said == ([] if system is None else [f"It asks for {system}; sandboxes are Linux."])
+
+
+def test_one_of_several_programs_is_enough() -> None:
+    asked = understood("Requires gcc or clang, and LibreOffice")
+    assert warnings(asked, python=None, there={"clang", "soffice"}, network=None) == []
+    (said,) = warnings(asked, python=None, there=(), network=None)
+    assert "gcc or clang, LibreOffice (soffice or libreoffice), which" in said
 
 
 def test_what_is_so_or_not_known_is_not_warned_of() -> None:

@@ -49,6 +49,9 @@ def found(text: str | bytes, path: str = "scripts/run") -> Script:
         ("#!/usr/bin/env -u HOME python3", "env", ("-u", "HOME", "python3")),
         ("#!/usr/bin/env -S 'a program' '-x y' # said", "a program", ("-x y",)),
         ("#!/usr/bin/awk -f", "awk", ("-f",)),
+        ("#!/usr/bin/env python3 # noqa: EXE", PYTHON, ()),
+        ("#!/data/termux/usr/bin/bash", "/data/termux/usr/bin/bash", ()),
+        ("#!/home/me/project/.venv/bin/python", PYTHON, ()),
     ],
 )
 def test_the_first_line_says_what_runs_it(

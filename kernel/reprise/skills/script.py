@@ -7,6 +7,7 @@ interpreter are what scripts that were written elsewhere have, and mean what the
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -35,6 +36,7 @@ _SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {
     "bash": ("bash",),
     "cjs": ("node",),
     "fish": ("fish",),
+    "go": ("go", "run"),
     "jl": ("julia",),
     "js": ("node",),
     "ksh": ("ksh",),
@@ -49,6 +51,7 @@ _SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {
     "rb": ("ruby",),
     "sed": ("sed", "-f"),
     "sh": ("bash",),
+    "swift": ("swift",),
     "tcl": ("tclsh",),
     "ts": ("node",),
     "zsh": ("zsh",),
@@ -202,7 +205,11 @@ def first_line(data: bytes) -> list[str]:
     line = data.removeprefix(b"\xef\xbb\xbf")[:_LINE].partition(b"\n")[0].rstrip(b"\r")
     if not line.startswith(b"#!") or b"\0" in line:
         return []
-    return line[2:].decode("utf-8", "surrogateescape").split()
+    words = line[2:].decode("utf-8", "surrogateescape").split()
+    # `#![…]` begins a source of Rust; what follows a `#` was meant as a comment.
+    if not words or words[0].startswith("["):
+        return []
+    return list(itertools.takewhile(lambda word: not word.startswith("#"), words))
 
 
 def _by_words(path: str, words: Sequence[str]) -> Script:
