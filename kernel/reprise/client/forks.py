@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from reprise.client.entry import aconnect
 from reprise.client.holder import held_elsewhere, running_kernel
-from reprise.errors import UnavailableError
-from reprise.jupyter.visitor import KernelWorkspace
+from reprise.errors import RepriseError, UnavailableError
 from reprise.log.model import Json
 from reprise.log.postgres import Log
 from reprise.log.store import SessionInfo
@@ -59,17 +59,17 @@ async def forked(
         if connection is not None:
             if on_progress is not None:
                 on_progress("the kernel goes over …")
-            with KernelWorkspace(connection) as kernel:
-                await _go_over(kernel, fork, interrupt)
+            await _go_over(connection, fork, interrupt)
         went = await log.rebind(session, fork)
     return Forked(await (await log.reader(fork)).info(), tuple(went))
 
 
-async def _go_over(kernel: KernelWorkspace, fork: uuid.UUID, interrupt: bool) -> None:
+async def _go_over(connection: Path, fork: uuid.UUID, interrupt: bool) -> None:
     try:
-        await asyncio.to_thread(kernel.attach, fork, interrupt=interrupt)
-    except UnavailableError as error:
+        async with await aconnect(connection_file=connection, start=False) as kernel:
+            await kernel.attach(fork, interrupt=interrupt)
+    except RepriseError as error:
         raise UnavailableError(
-            f"{error} The fork is there, as session {fork}, and nothing leads to it; `reprise"
-            f" delete {fork}` takes it away."
+            f"The kernel did not go over: {error} The fork is there, as session {fork}, and nothing"
+            f" leads to it; `reprise delete {fork}` takes it away."
         ) from error
