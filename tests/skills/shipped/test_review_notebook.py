@@ -154,11 +154,7 @@ SECRETS = {
     "GitHub": "ghp_" + "a1B2c3D4e5" * 4,
     "Slack": "xoxb-" + "123456789012-abcdefGHIJKL",
     "private": "-----BEGIN " + "RSA PRIVATE KEY-----",
-    "web token": "eyJ"
-    + "hbGciOiJIUzI1NiJ9."
-    + "eyJ"
-    + "zdWIiOiIxMjM0NTY3ODkwIn0."
-    + "dozjgNryP4J3jVmNHl0w5N",
+    "web token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N",
     "address": "postgresql://rita:" + "s3cr3tpw" + "@db.example.org/x",
     "password": 'password = "' + "hunter2hunter2" + '"',
     "api_key": 'API_KEY: "' + "9f8a7b6c5d4e3f2a1b0c" + '"',

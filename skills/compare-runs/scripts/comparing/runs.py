@@ -14,6 +14,9 @@ from pathlib import Path
 
 _LARGEST = 256 << 20
 _TEXT = 2_000_000
+#: Two sources are one, edited, when so much of them is the same; so many pairs are looked at.
+_LIKENESS = 0.5
+_PAIRED = 2_500
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
@@ -201,21 +204,44 @@ def pairs(before: list[Cell], after: list[Cell]) -> list[tuple[Cell | None, Cell
 
     matcher = difflib.SequenceMatcher(None, [*map(key, before)], [*map(key, after)], autojunk=False)
     found: list[tuple[Cell | None, Cell | None]] = []
-    for _, a0, a1, b0, b1 in matcher.get_opcodes():
-        for at in range(max(a1 - a0, b1 - b0)):
-            left = before[a0 + at] if a0 + at < a1 else None
-            right = after[b0 + at] if b0 + at < b1 else None
-            if left and right and key(left) != key(right) and not _alike(left, right):
-                found += [(left, None), (None, right)]
-            else:
-                found.append((left, right))
+    for kind, a0, a1, b0, b1 in matcher.get_opcodes():
+        if kind == "equal":
+            found += zip(before[a0:a1], after[b0:b1], strict=True)
+        else:
+            found += _edited(before[a0:a1], after[b0:b1])
     return found
 
 
-def _alike(left: Cell, right: Cell) -> bool:
-    """Whether one is the other, edited."""
-    a, b = left.source[:5_000], right.source[:5_000]
-    return difflib.SequenceMatcher(None, a, b, autojunk=False).quick_ratio() >= 0.6
+def _edited(before: list[Cell], after: list[Cell]) -> list[tuple[Cell | None, Cell | None]]:
+    """Cells that were edited beside what they were, in order: as alike as can be altogether."""
+    rows, columns = len(before), len(after)
+    if not rows or not columns or rows * columns > _PAIRED:
+        return [*((cell, None) for cell in before), *((None, cell) for cell in after)]
+    alike = [[_alike(a, b) for b in after] for a in before]
+    best = [[0.0] * (columns + 1) for _ in range(rows + 1)]
+    for i in range(rows - 1, -1, -1):
+        for j in range(columns - 1, -1, -1):
+            paired = alike[i][j] + best[i + 1][j + 1] if alike[i][j] >= _LIKENESS else 0.0
+            best[i][j] = max(paired, best[i + 1][j], best[i][j + 1])
+    found: list[tuple[Cell | None, Cell | None]] = []
+    i = j = 0
+    while i < rows and j < columns:
+        paired = alike[i][j] >= _LIKENESS
+        if paired and best[i][j] == alike[i][j] + best[i + 1][j + 1]:
+            found.append((before[i], after[j]))
+            i, j = i + 1, j + 1
+        elif best[i][j] == best[i + 1][j]:
+            found.append((before[i], None))
+            i += 1
+        else:
+            found.append((None, after[j]))
+            j += 1
+    return [*found, *((cell, None) for cell in before[i:]), *((None, cell) for cell in after[j:])]
+
+
+def _alike(left: Cell, right: Cell) -> float:
+    a, b = left.source[:2_000], right.source[:2_000]
+    return difflib.SequenceMatcher(None, a, b, autojunk=False).ratio()
 
 
 def text_of(value: object) -> str:

@@ -225,7 +225,7 @@ def terminal(text: str) -> str:
         for part in line.split("\r"):
             standing = part + standing[len(part) :] if part else standing
         while "\b" in standing:
-            shorter = re.sub(r"[^\b]\b", "", standing)
+            shorter = re.sub("[^\x08]\x08", "", standing)
             standing = shorter if shorter != standing else standing.replace("\b", "")
         lines.append(_CONTROL.sub("", standing))
     return "\n".join(lines)

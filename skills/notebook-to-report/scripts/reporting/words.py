@@ -112,17 +112,23 @@ def _anchor(title: str, taken: set[str]) -> str:
 
 
 def as_markdown(text: str) -> Written:
-    """The same Markdown with what could act, or load from elsewhere, made plain text."""
+    """The same Markdown with what could act, or load from elsewhere, made plain text.
+
+    It stands among other parts of a report: nothing in it is left open, and nothing that another
+    part refers to leads anywhere it should not.
+    """
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     found = Written("")
     # What was made plain may read otherwise than before: looked at again until nothing acts.
     for attempt in range(4):
-        tokens = _CREDULOUS.parse("\n".join(lines))
+        said: dict[str, object] = {}
+        tokens = _CREDULOUS.parse("\n".join(lines), said)
         if not attempt:
             for at, token in enumerate(tokens):
                 if token.type == "heading_open":
                     found.headings.append((int(token.tag[1]), _title(tokens[at + 1]), ""))
         acting, pictures = _acting(tokens)
+        acting |= _defined(said)
         if not attempt:
             found.pictures_left_out = pictures
         if not acting:
@@ -130,8 +136,36 @@ def as_markdown(text: str) -> Written:
         lines = [_harmless(line) if at in acting else line for at, line in enumerate(lines)]
     else:
         lines = [_harmless(line) for line in lines]
-    found.text = "\n".join(lines).strip()
+    # Blanks before the first line mean something, empty lines do not.
+    found.text = _closed(re.sub(r"\A(?:[ \t]*\n)+", "", "\n".join(lines)).rstrip())
     return found
+
+
+def _closed(text: str) -> str:
+    """The text, ended so that what follows it is no part of it."""
+    if _ends(text):
+        return text
+    fences = [token for token in _CREDULOUS.parse(text) if token.type == "fence"]
+    if fences and _ends(f"{text}\n{fences[-1].markup}"):
+        return f"{text}\n{fences[-1].markup}"
+    return "\n".join(_harmless(line) for line in text.split("\n"))
+
+
+def _ends(text: str) -> bool:
+    last = _CREDULOUS.parse(f"{text}\n\nafterwards")[-2:]
+    return [token.type for token in last] == ["inline", "paragraph_close"] and (
+        last[0].content == "afterwards" and last[1].level == 0
+    )
+
+
+def _defined(said: dict[str, object]) -> set[int]:
+    """Lines that define what links may name, and that lead where no link may lead."""
+    lines: set[int] = set()
+    references = said.get("references")
+    for each in references.values() if isinstance(references, dict) else ():
+        if not _SAFE_LINK.match(str(each.get("href", ""))):
+            lines |= set(range(*each["map"]))
+    return lines
 
 
 def _acting(tokens: list[Token]) -> tuple[set[int], int]:
@@ -150,7 +184,9 @@ def _acting(tokens: list[Token]) -> tuple[set[int], int]:
 
 def _acts(children: list[Token]) -> tuple[bool, int]:
     """Whether a piece of text holds a link, a picture or HTML that is not let through."""
-    acts, pictures = False, 0
+    # A picture whose address another part of the report defines is none here, and one there.
+    acts = "![" in "".join(child.content for child in children if child.type == "text")
+    pictures = 0
     for child in children:
         if child.type == "image":
             acts, pictures = True, pictures + 1
@@ -164,4 +200,4 @@ def _acts(children: list[Token]) -> tuple[bool, int]:
 def _harmless(line: str) -> str:
     """Shown as it is written: no tag, no link, no picture. Entities of it are shown, too."""
     line = line.replace("&", "&amp;").replace("<", "&lt;")
-    return re.sub(r"([\[\]!`])", r"\\\1", line)
+    return re.sub(r"([\[\]!`~])", r"\\\1", line)
