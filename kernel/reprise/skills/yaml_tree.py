@@ -225,8 +225,17 @@ def _put(around: tuple[Sequence | Mapping, list[Scalar]], node: Node) -> None:
 
 
 def _sound(text: str, line: int) -> str:
-    """`text` unless an escape in it made something that neither files nor databases hold."""
-    if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
+    """`text` as files and databases can hold it. Raises Refused when an escape made what they can't.
+
+    Two escapes that are one character in UTF-16 are that character (PyYAML without libyaml leaves
+    them apart).
+    """
+    try:
+        if any("\ud800" <= char <= "\udfff" for char in text):
+            text = text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
         raise Refused(
             line, "An escape in quotes stands for no character that text can hold.", "Remove it."
         )
