@@ -207,7 +207,7 @@ def first_flow(node: Node) -> Node | None:
     if node.flow:
         return node
     inner = node.items if isinstance(node, Sequence) else [value for _, value in node.pairs]
-    return next(filter(None, map(first_flow, inner)), None)
+    return next((found for found in map(first_flow, inner) if found is not None), None)
 
 
 def _put(around: tuple[Sequence | Mapping, list[Scalar]], node: Node) -> None:
@@ -225,7 +225,7 @@ def _put(around: tuple[Sequence | Mapping, list[Scalar]], node: Node) -> None:
 
 
 def _sound(text: str, line: int) -> str:
-    """`text` as files and databases can hold it. Raises Refused when an escape made what they can't.
+    """`text` as files and databases can hold it. Raises Refused when an escape makes none of it.
 
     Two escapes that are one character in UTF-16 are that character (PyYAML without libyaml leaves
     them apart).
