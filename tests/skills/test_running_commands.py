@@ -109,6 +109,34 @@ async def test_the_command_is_as_the_script_is(
     assert b"was revoked" in done.stderr
 
 
+async def test_ctrl_c_interrupts_the_script_and_nothing_else(
+    skill_bench: SkillBench, session: str, tmp_path: Path
+) -> None:
+    slow = "import time\nprint('begun', flush=True)\ntime.sleep(600)\n"
+    version = await skill_bench.add({"scripts/slow.py": slow})
+    kernel = await skill_bench.client(session)
+    command = Reprise(tmp_path / "home", skill_bench.environ)
+    words = ["skills", "run", session, version.name, "--", "slow.py"]
+    running = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "reprise.cli", *words),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=command.environ,
+    )
+    assert running.stdout is not None
+    async with asyncio.timeout(120):
+        assert await running.stdout.readline() == b"begun\n"
+        running.send_signal(signal.SIGINT)
+        await running.communicate()
+    assert running.returncode == 130
+    last = (await kernel.steps())[-1]
+    assert last.outcome is not None
+    assert (last.step.kind, last.outcome.status) == ("command", "interrupted")
+    assert (await kernel.run("begun")).value == "True"
+    usage = await skill_bench.used(version)
+    assert (usage.mounts, usage.runs, usage.failures) == (1, 0, 0)
+
+
 async def test_the_plain_client_runs_them_too(skill_bench: SkillBench) -> None:
     version = await skill_bench.add(FILES)
     threads: set[int] = set()
