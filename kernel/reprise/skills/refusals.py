@@ -13,6 +13,7 @@ from reprise.errors import (
     RepriseError,
     SkillNotFound,
     SkillRevoked,
+    UnavailableError,
     UsageError,
 )
 from reprise.log.postgres import Log
@@ -37,7 +38,8 @@ class Asking:
         """The rows that a function gives.
 
         Raises NotAllowed, SkillNotFound, SkillRevoked, BadSkill and UsageError in the words of the
-        function, with its hint; DatabaseUnavailable and RepriseError otherwise.
+        function, with its hint; UnavailableError when somebody else did not finish; otherwise
+        DatabaseUnavailable and RepriseError.
         """
         try:
             return await self._log.query(statement, values)
@@ -49,6 +51,12 @@ class Asking:
 
 
 def _refusal(cause: BaseException | None) -> RepriseError | None:
+    if isinstance(cause, psycopg.errors.LockNotAvailable):
+        return UnavailableError(
+            "Somebody else is changing the same skill, or a right in its scope, and has not "
+            "finished for five seconds. Nothing was changed. Try again; when it stays so, an "
+            "operator finds the open transaction in pg_stat_activity and can end it."
+        )
     if not isinstance(cause, psycopg.Error) or cause.sqlstate not in _REFUSALS:
         return None
     said = [cause.diag.message_primary, cause.diag.message_hint]

@@ -395,7 +395,7 @@ def test_a_long_life_of_a_catalog(field_: Field) -> None:
     field_.begin()
     drawn = random.Random(7)
     tally: Counter[tuple[str, bool]] = Counter()
-    for _ in range(90):
+    for _ in range(60):
         name, body, to = drawn.choice(NAMES), drawn.randrange(3), drawn.choice(SCOPES[2:5])
         asker, number = drawn.choice(LOGINS), drawn.randint(1, 5)
         turn: list[tuple[str, tuple[Any, ...]]] = [
@@ -431,6 +431,8 @@ def test_a_long_life_of_a_catalog(field_: Field) -> None:
                 ("olga", ("appoint", drawn.choice(LOGINS), to, drawn.choice(ROLES))),
             ]
         drawn.shuffle(turn)
+        turn += [(asker, ("ask", "personal", name, n, to)) for n in (1, 2, 3)]
+        turn += [(asker, ("withdraw", 0))]
         for who, act_ in turn:
             tally[act_[0], field_.act(who, act_)] += 1
     _compare(field_)

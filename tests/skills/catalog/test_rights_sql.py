@@ -168,7 +168,8 @@ def test_the_lists_here_are_all_there_is(database: str) -> None:
     assert {name for name, may, *_ in ours if may} == FUNCTIONS
     for name, _, _, settings, _, owner in ours:
         # Nothing that somebody created can stand for what a function means.
-        assert settings == ["search_path=pg_catalog, pg_temp"], name
+        assert settings[0] == "search_path=pg_catalog, pg_temp", name
+        assert settings[1:] in ([], ["lock_timeout=5s"]), name
         assert owner == "reprise_owner", name
     for name, _, _, _, grants, _ in functions:
         assert grants is not None, f"PUBLIC may execute {name}"
@@ -614,6 +615,40 @@ def test_a_reviewer_who_is_dismissed_while_he_decides_decides_nothing(
         deciding.join(60)
         assert [error.sqlstate for error in said] == ["RP010"]
         olga.execute("SELECT reprise.appoint_for_skills('bob', 'team/ml', 'reviewer')")
+
+
+def test_who_keeps_a_transaction_open_holds_up_no_revocation(
+    database: str, alices: tuple[str, uuid.UUID]
+) -> None:
+    """alice asks for another promotion of that skill and never ends; it is revoked all the same."""
+    _, promotion = alices
+    with (
+        closing(connected(database, "alice")) as alice,
+        closing(connected(database, "bob")) as bob,
+    ):
+        [(digest,)] = bob.execute(
+            "SELECT digest FROM reprise.find_skills('team/ml', 'asked', 1, NULL)"
+        ).fetchall()
+        add(alice, "asked", b"---\nname: asked\ndescription: Asks again.\n---\n")
+        alice.execute("BEGIN")
+        alice.execute(
+            "SELECT reprise.ask_skill_promotion(gen_random_uuid(), 'personal', 'asked', 2,"
+            " 'team/ml', '')"
+        )
+        alice.execute("SELECT pg_advisory_lock(n) FROM generate_series(1, 100) AS n")
+        bob.execute("SELECT reprise.judge_skill(%s, 'team/ml', 'revoke', 'bad')", [digest])
+        [(standing,)] = bob.execute(
+            "SELECT standing FROM reprise.skill_standings(%s)", [[digest]]
+        ).fetchall()
+        assert standing == "revoked"
+        # Whoever must wait is told after a while, and nothing was changed.
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            bob.execute(
+                "SELECT reprise.decide_skill_promotion(%s, %s, false, '', false)",
+                [promotion, digest],
+            )
+        alice.execute("ROLLBACK")
+        bob.execute("SELECT reprise.judge_skill(%s, 'team/ml', 'reinstate', 'good')", [digest])
 
 
 def test_nothing_tells_a_digest_or_a_name_from_one_that_is_not_there(

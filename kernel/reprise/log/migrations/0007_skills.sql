@@ -7,6 +7,9 @@
 -- are not enough alone: comparisons that are leakproof (=, of text) come before a policy, and
 -- EXPLAIN ANALYZE tells how many rows it took away, hence whether somebody has a certain digest.
 --
+-- Who holds a row in an open transaction makes others wait: five seconds at most, then they are told.
+-- No advisory locks: those anybody may take.
+--
 -- SQLSTATEs of our own, beside those of 0001 and 0002; the message says what, the hint what to do:
 -- RP010 not allowed, RP011 not found, RP012 not possible as things are, RP013 revoked, RP014 the
 -- content is no skill's.
@@ -452,12 +455,22 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- Which version others get, after anything that may change it. In a personal scope drafts count.
-CREATE FUNCTION reprise.settle_skill(of_scope text, of_name text) RETURNS void
+-- waits: for who changes the skill at this moment; a revocation does not, since he may take his
+-- time, and what it takes back is left out of every list and search anyway.
+CREATE FUNCTION reprise.settle_skill(of_scope text, of_name text, waits boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE now_current reprise.skill_versions;
 BEGIN
     -- First the lock, then a look: what others did meanwhile is seen by the next statement.
-    PERFORM FROM reprise.skill_heads h WHERE h.scope = of_scope AND h.name = of_name FOR UPDATE;
+    IF waits THEN
+        PERFORM FROM reprise.skill_heads h WHERE h.scope = of_scope AND h.name = of_name FOR UPDATE;
+    ELSE
+        PERFORM FROM reprise.skill_heads h WHERE h.scope = of_scope AND h.name = of_name
+            FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
     SELECT v.* INTO now_current FROM reprise.skill_versions v
      WHERE v.scope = of_scope AND v.name = of_name
        AND (v.state = 'published' OR starts_with(of_scope, 'personal/'))
@@ -521,7 +534,8 @@ CREATE FUNCTION reprise.add_skill(
     of_name text, of_description text, expected text, paths text[], modes integer[],
     contents bytea[], of_origin json, of_note text
 ) RETURNS SETOF reprise.skill_version
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '5s' AS $$
 DECLARE
     of_scope text := 'personal/' || session_user;
     skill_file bytea;
@@ -605,7 +619,7 @@ BEGIN
         ON CONFLICT DO NOTHING;
     made := reprise.append_skill(of_scope, of_name, expected, of_description, 'draft', of_origin,
                                  coalesce(of_note, ''), NULL, NULL, 'add');
-    PERFORM reprise.settle_skill(of_scope, of_name);
+    PERFORM reprise.settle_skill(of_scope, of_name, true);
     RETURN NEXT reprise.skill_with_standing(made);
 END $$;
 
@@ -823,7 +837,8 @@ END $$;
 CREATE FUNCTION reprise.ask_skill_promotion(
     of_id uuid, of_scope text, of_name text, of_number bigint, to_wider text, with_note text
 ) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '5s' AS $$
 DECLARE
     given reprise.skill_versions;
     made reprise.skill_versions;
@@ -915,7 +930,8 @@ $$;
 CREATE FUNCTION reprise.decide_skill_promotion(
     of_id uuid, of_digest text, approve boolean, with_reason text, and_release boolean
 ) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '5s' AS $$
 DECLARE
     asked reprise.skill_promotions;
     draft reprise.skill_versions;
@@ -971,12 +987,13 @@ BEGIN
         INSERT INTO reprise.skill_events (act, scope, name, number, digest, by, at, reason)
             VALUES ('release', draft.scope, draft.name, draft.number, draft.digest, session_user,
                     reprise.skill_now(), '');
-        PERFORM reprise.settle_skill(draft.scope, draft.name);
+        PERFORM reprise.settle_skill(draft.scope, draft.name, true);
     END IF;
 END $$;
 
 CREATE FUNCTION reprise.withdraw_skill_promotion(of_id uuid) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '5s' AS $$
 DECLARE
     asked reprise.skill_promotions;
     said reprise.skill_events;
@@ -1026,7 +1043,8 @@ END $$;
 
 CREATE FUNCTION reprise.release_skill(of_scope text, of_name text, of_number bigint)
 RETURNS SETOF reprise.skill_version
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '5s' AS $$
 DECLARE version reprise.skill_versions;
 BEGIN
     version := reprise.locked_skill(reprise.skill_scope(of_scope), of_name, of_number,
@@ -1046,7 +1064,7 @@ BEGIN
         INSERT INTO reprise.skill_events (act, scope, name, number, digest, by, at, reason)
             VALUES ('release', version.scope, version.name, version.number, version.digest,
                     session_user, reprise.skill_now(), '');
-        PERFORM reprise.settle_skill(version.scope, version.name);
+        PERFORM reprise.settle_skill(version.scope, version.name, true);
     END IF;
     RETURN NEXT reprise.skill_with_standing(version);
 END $$;
@@ -1054,7 +1072,8 @@ END $$;
 CREATE FUNCTION reprise.deprecate_skill(
     of_scope text, of_name text, of_number bigint, with_reason text, undo boolean
 ) RETURNS SETOF reprise.skill_version
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '5s' AS $$
 DECLARE version reprise.skill_versions;
 BEGIN
     version := reprise.locked_skill(reprise.skill_scope(of_scope), of_name, of_number,
@@ -1076,7 +1095,8 @@ END $$;
 -- has approved it. In the personal scope any.
 CREATE FUNCTION reprise.restore_skill(of_scope text, of_name text, of_number bigint)
 RETURNS SETOF reprise.skill_version
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '5s' AS $$
 DECLARE
     old reprise.skill_versions;
     newest reprise.skill_versions;
@@ -1098,7 +1118,7 @@ BEGIN
         newest := reprise.append_skill(old.scope, old.name, old.digest, old.description, old.state,
                                        old.origin, format('restored from %s', old.number),
                                        old.scope, old.number, 'restore');
-        PERFORM reprise.settle_skill(old.scope, old.name);
+        PERFORM reprise.settle_skill(old.scope, old.name, true);
     END IF;
     RETURN NEXT reprise.skill_with_standing(newest);
 END $$;
@@ -1109,7 +1129,8 @@ END $$;
 -- as a promotion does: who added it to the scope cannot trust or reinstate it there.
 CREATE FUNCTION reprise.judge_skill(of_digest text, in_scope text, act text, with_reason text)
 RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '5s' AS $$
 DECLARE
     within text := reprise.skill_scope(in_scope);
     own boolean := within = 'personal/' || session_user;
@@ -1129,8 +1150,6 @@ BEGIN
     IF act = 'trust' THEN
         PERFORM reprise.refuse_revoked_skill(of_digest, 'trust it');
     END IF;
-    -- One after the other, so that the last word is the one that was said last.
-    PERFORM pg_advisory_xact_lock(hashtextextended('reprise skill ' || within || of_digest, 0));
     SELECT e.act INTO last_said FROM reprise.skill_events e
      WHERE e.digest = of_digest AND e.scope = within AND e.act IN (judge_skill.act, opposite)
        AND e.act IN ('trust','distrust','revoke','reinstate') ORDER BY e.event DESC LIMIT 1;
@@ -1168,7 +1187,7 @@ BEGIN
         FOR one IN SELECT DISTINCT v.scope, v.name FROM reprise.skill_versions v
                     WHERE v.digest = of_digest AND (v.scope = within OR within = 'organisation')
                     ORDER BY v.scope, v.name LOOP
-            PERFORM reprise.settle_skill(one.scope, one.name);
+            PERFORM reprise.settle_skill(one.scope, one.name, act = 'reinstate');
         END LOOP;
     END IF;
 END $$;
@@ -1232,7 +1251,8 @@ BEGIN
 END $$;
 
 CREATE FUNCTION reprise.appoint_for_skills(of_login text, in_scope text, as_role text) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '5s' AS $$
 BEGIN
     PERFORM reprise.need_skill_admin(in_scope, 'appoint anybody in ' || in_scope);
     IF as_role IS NULL OR as_role NOT IN ('member','reviewer','admin') THEN
@@ -1264,7 +1284,8 @@ END $$;
 
 -- Anybody may leave.
 CREATE FUNCTION reprise.dismiss_from_skills(of_login text, in_scope text) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '5s' AS $$
 BEGIN
     IF of_login = session_user THEN
         PERFORM reprise.need_skill_role(in_scope, ARRAY['member','reviewer','admin'], 'leave');
@@ -1282,7 +1303,8 @@ END $$;
 
 -- A team, whose first admin is who creates it.
 CREATE FUNCTION reprise.create_skill_team(name text) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '5s' AS $$
 BEGIN
     PERFORM reprise.need_skill_admin('organisation', 'create a team');
     IF name IS NULL OR name !~ '^[a-z0-9]+([-_][a-z0-9]+)*$' OR length(name) > 64 THEN
