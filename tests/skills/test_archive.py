@@ -254,6 +254,10 @@ FORGED: dict[str, tuple[bytes, str]] = {
         make_zip([GOOD, ZipMember(b"good/nice", local_name=b"good/evil")]),
         "another name",
     ),
+    "another name for some readers": (
+        make_zip([GOOD, ZipMember(b"good/nice", extra=b"\x75\x70\x0e\0\1\0\0\0\0good/evil")]),
+        "another name among",
+    ),
     "another size beside the bytes": (
         make_zip([GOOD, ZipMember(b"good/x", b"xxxx", local_size=2)]),
         "other sizes",

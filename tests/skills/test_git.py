@@ -576,3 +576,18 @@ def test_a_reader_of_objects_goes_on_after_a_refusal(repository: Git) -> None:
         assert GitTree(objects, tree).get("small", 10) == b"small"
         assert GitTree(objects, tree).get("other", 10) is None
         assert objects.missing([small, "1" * 40, large]) == ["1" * 40]
+
+
+def test_a_git_that_is_too_old_is_said(
+    ssh_here: Path, tmp_path: Path, repository: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An old one would not hear where a repository is, nor that no hook may run."""
+    old = ssh_here.parent / "bin" / "git"
+    old.write_text("#!/bin/sh\necho git version 2.30.2\n")
+    old.chmod(0o755)
+    with pytest.raises(UnavailableError, match=r"git 2\.30\.2 is too old"):
+        find_skills(str(repository.path))
+    old.unlink()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UnavailableError, match="not installed"):
+        find_skills(str(repository.path))

@@ -152,6 +152,18 @@ def test_each_tool_is_written_where_it_reads(
     assert read.index(project / of_project) < read.index(home / of_user)
 
 
+def test_of_two_folders_gemini_reads_the_shared_one_first(elsewhere: Path, tmp_path: Path) -> None:
+    """As `gemini skills list` 0.61 does."""
+    for number, folder in enumerate((tmp_path, elsewhere)):
+        for tool in (".gemini", ".agents"):
+            body = f"{tool} {number}\n"
+            write_folder(
+                skill(f"skill-{number}", body=body), folder / tool / f"skills/skill-{number}"
+            )
+    taken = [each.skill.body for each in look_in_tool("gemini", tmp_path).found if each.skill]
+    assert taken == [".agents 0", ".agents 1"]
+
+
 def test_what_codex_read_before_is_read_and_never_written(tmp_path: Path) -> None:
     environ = {"CODEX_HOME": str(tmp_path / "codex"), "CLAUDE_CONFIG_DIR": str(tmp_path / "c")}
     read = [place.path for place in places("codex", tmp_path, home=tmp_path, environ=environ)]

@@ -45,6 +45,7 @@ _MAX_DIRECTORY: Final = 64 << 20
 _ENCRYPTED: Final = 0x1 | 0x40 | 0x2000
 _SIZES_AFTER: Final = 0x8
 _UTF8: Final = 0x800
+_UNICODE_PATH: Final = 0x7075
 _STORED: Final = 0
 _DEFLATED: Final = 8
 _FOLDER_ON_DOS: Final = 0x10
@@ -143,6 +144,7 @@ def _members(
         if at > len(raw):
             raise BadSkill("Its directory ends within a member.")
         name = _name(encoded, flags)
+        _refuse_other_name(name, encoded, extras)
         if _NO_32 in (packed, unpacked, offset) or disk == _NO_16:
             unpacked, packed, offset, disk = _large(name, extras, unpacked, packed, offset, disk)
         if disk:
@@ -172,18 +174,30 @@ def _name(encoded: bytes, flags: int) -> str:
         ) from None
 
 
+def _fields(extras: bytes) -> Iterator[tuple[int, bytes]]:
+    """The extra fields of a member: kind and content (APPNOTE 4.5.1)."""
+    at = 0
+    while len(extras) - at >= 4:
+        kind, length = struct.unpack_from("<2H", extras, at)
+        yield kind, extras[at + 4 : at + 4 + length]
+        at += 4 + length
+
+
+def _refuse_other_name(name: str, encoded: bytes, extras: bytes) -> None:
+    """Raises BadSkill when some readers would call the member otherwise (APPNOTE 4.6.9)."""
+    for kind, body in _fields(extras):
+        if kind == _UNICODE_PATH and body[5:] != encoded:
+            raise refusal(name, "has another name among its extra fields")
+
+
 def _large(
     name: str, extras: bytes, unpacked: int, packed: int, offset: int, disk: int
 ) -> tuple[int, int, int, int]:
     """The sizes and the place of a member that does not fit in 32 bits (APPNOTE 4.5.3)."""
-    at = 0
-    while len(extras) - at >= 4:
-        kind, length = struct.unpack_from("<2H", extras, at)
-        body = extras[at + 4 : at + 4 + length]
-        at += 4 + length
+    for kind, field in _fields(extras):
         if kind != 1:
             continue
-        values = []
+        values, body = [], field
         for value, none, form in (
             (unpacked, _NO_32, "<Q"),
             (packed, _NO_32, "<Q"),

@@ -9,6 +9,7 @@ for other protocols are off, the repository is a new, bare one, and no work tree
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,12 +17,15 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from reprise.errors import UnavailableError
 from reprise.skills.git_address import PROTOCOLS, Address
 
+#: The first that takes settings in variables (GIT_CONFIG_COUNT), where a password can stand.
+OLDEST: Final = (2, 31)
 #: For one fetch. A large repository over a slow line takes minutes.
 SECONDS: Final = 600.0
 #: Of the objects of one fetch: a branch's last commit, without files that no skill may have.
@@ -76,14 +80,36 @@ _OFF: Final = {
 
 
 def git_program() -> str:
-    """The path of git. Raises UnavailableError."""
+    """The path of git. Raises UnavailableError where there is none, or too old a one."""
     found = shutil.which("git")
     if found is None:
         raise UnavailableError(
             "git, which reads and writes repositories, is not installed. Nothing was changed. "
             "Install it with the machine's packages."
         )
+    version = _version(found)
+    if version < OLDEST:
+        raise UnavailableError(
+            f"git {'.'.join(map(str, version))} is too old; {'.'.join(map(str, OLDEST))} or newer "
+            "is needed. Nothing was changed. Update it, or import a folder or an archive."
+        )
     return found
+
+
+@lru_cache(maxsize=8)
+def _version(program: str) -> tuple[int, ...]:
+    done = subprocess.run(
+        [program, "version"],
+        cwd="/",
+        capture_output=True,
+        check=False,
+        text=True,
+        errors="replace",
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+    )
+    found = re.search(r"\d+(?:\.\d+)+", done.stdout)
+    return tuple(int(part) for part in found.group().split(".")[:3]) if found else ()
 
 
 def git_environment(

@@ -57,9 +57,10 @@ def places(
     found = [
         Place(folder / name, "project")
         for folder in _projects(tool, project)
-        for name in dict.fromkeys((_FOLDER[tool], *_also(tool)))
+        for name in _read(tool)
     ]
-    found += [Place(path, "user") for path in _of_user(tool, home, environ)]
+    of_user = _of_user(tool, home, environ)
+    found += [Place(path, "user") for path in (of_user[::-1] if tool == "gemini" else of_user)]
     if tool == "codex":
         found.append(Place(Path("/etc/codex/skills"), "machine"))
     return list({place.path: place for place in reversed(found)}.values())[::-1]
@@ -78,8 +79,9 @@ def written(
     return _of_user(tool, home or Path.home(), environ)[0]
 
 
-def _also(tool: Tool) -> tuple[str, ...]:
-    return (".agents/skills",) if tool == "gemini" else ()
+def _read(tool: Tool) -> tuple[str, ...]:
+    """Of a project, what the tool reads, first what it prefers."""
+    return (".agents/skills", ".gemini/skills") if tool == "gemini" else (_FOLDER[tool],)
 
 
 def _of_user(tool: Tool, home: Path, environ: Mapping[str, str]) -> list[Path]:
