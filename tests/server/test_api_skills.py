@@ -196,6 +196,28 @@ def test_a_file_is_saved_and_never_shown(carol: Desk) -> None:
         assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
 
 
+def test_what_comes_with_reprise_is_looked_at_without_adding_it(alice: Desk) -> None:
+    shipped = {each["name"]: each for each in alice.get("skills")["shipped"]}
+    assert "profile-dataset" in shipped
+    said = alice.get("skills/profile-dataset")
+    assert (said["version"], said["standing"]) == (None, "trusted")
+    assert said["skill"]["digest"] == shipped["profile-dataset"]["digest"]
+    files = [each["path"] for each in alice.get("skills/profile-dataset/files")["files"]]
+    assert "SKILL.md" in files
+    assert alice.get("skills/profile-dataset/findings")["findings"] == []
+    assert alice.get("skills/profile-dataset/cost")["loaded"] > 100
+    body = alice.get("skills/profile-dataset/body")
+    assert body["reference"] == "profile-dataset"
+    assert body["shown_to_models"]
+    got = alice.client.get("skills/profile-dataset/file", params={"path": "SKILL.md"})
+    assert body["body"].strip() in got.text
+    # Looking added nothing, and other names of it are not there.
+    assert "profile-dataset" in {each["name"] for each in alice.get("skills")["shipped"]}
+    for path in ("profile-dataset@1", "profile-dataset/versions", "profile-dataset/history"):
+        assert alice.get(f"skills/{path}", 404)["error"]["code"] == "skill-not-found"
+    alice.get("skills/profile-dataset", 404, scope="team/lab")
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -363,6 +385,10 @@ def test_a_promotion_takes_a_second_person(alice: Desk, bob: Desk, carol: Desk) 
         {"digest": added["digest"], "scope": "team/lab", "reason": "it deletes files"},
     )
     assert judged["standing"] == "revoked"
+    # People may read what it says, marked; no model is given it.
+    read = carol.get("skills/shared/body")
+    assert (read["standing"], read["shown_to_models"]) == ("revoked", None)
+    assert read["body"]
     mine = {"digest": added["digest"], "scope": "personal"}
     assert carol.post("skills/shared/trust", mine, 403)["error"]["code"] == "skill-revoked"
     said = carol.get("skill-standings", digest=[added["digest"]])

@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
+from reprise.errors import SkillNotFound
 from reprise.log.model import Json
+from reprise.log.store import Standing
 from reprise.skills.as_json import version_json
 from reprise.skills.catalog import Catalog
 from reprise.skills.contract import Reference, Scope, Skill, SkillTree, Version
 from reprise.skills.read import read_skill
+from reprise.skills.shipped import find_shipped
 from reprise_server.api.base import Asked, Endpoint
 
 RESOURCE: Final = "reprise-skills"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A skill that may be looked at. version: None for one that comes with Reprise and that nobody
+    has added; its reference is its name."""
+
+    version: Version | None
+    name: str
+    reference: str
+    digest: str
+    standing: Standing
+    deprecated: bool
+    tree: SkillTree
 
 
 class SkillEndpoint(Endpoint):
@@ -28,6 +46,32 @@ class SkillEndpoint(Endpoint):
         """The version that the request names. Raises SkillNotFound, DatabaseUnavailable."""
         return await (await self.catalog()).find(reference(asked.path["skill"], asked))
 
+    async def seen(self, asked: Asked) -> Seen:
+        """The skill that the request names, also one that comes with Reprise and was not added.
+
+        Raises SkillNotFound, DatabaseUnavailable.
+        """
+        named = reference(asked.path["skill"], asked)
+        try:
+            version = await (await self.catalog()).find(named)
+        except SkillNotFound:
+            if named != Reference(named.name):
+                raise
+            skill = await asyncio.to_thread(find_shipped, named.name or "")
+            if skill is None:
+                raise
+            (standing,) = (await (await self.catalog()).standings([skill.digest])).values()
+            return Seen(None, skill.name, skill.name, skill.digest, standing, False, skill.tree)
+        return Seen(
+            version,
+            version.name,
+            version.reference,
+            version.digest,
+            version.standing,
+            version.deprecated,
+            await self.tree(version),
+        )
+
     async def tree(self, version: Version) -> SkillTree:
         """Its files, each time only for who may see them: `version` was just found."""
         kept = self.service.trees.get(version.digest)
@@ -36,10 +80,9 @@ class SkillEndpoint(Endpoint):
             self.service.trees.put(kept)
         return kept
 
-    async def skill(self, version: Version) -> Skill:
+    async def skill(self, seen: Seen) -> Skill:
         """What its files say."""
-        tree = await self.tree(version)
-        return await asyncio.to_thread(lambda: read_skill(tree, folder=version.name))
+        return await asyncio.to_thread(lambda: read_skill(seen.tree, folder=seen.name))
 
     def told(self, version: Version) -> dict[str, Json]:
         """A version as JSON; a path on somebody else's machine is nobody's business."""

@@ -12,7 +12,7 @@ from reprise.skills.costs import estimated, parts
 from reprise.skills.difference import differences
 from reprise.workspace.manifest import Manifest
 from reprise_server.api.base import Asked, operation
-from reprise_server.api.skill_named import SkillEndpoint, page, reference
+from reprise_server.api.skill_named import Seen, SkillEndpoint, page, reference
 
 
 class VersionsEndpoint(SkillEndpoint):
@@ -65,26 +65,20 @@ class CostEndpoint(SkillEndpoint):
 
     @operation("read")
     async def get(self, asked: Asked) -> Any:
-        version = await self.found(asked)
-        skill = await self.skill(version)
-        return await asyncio.to_thread(_cost, version, skill)
+        seen = await self.seen(asked)
+        return await asyncio.to_thread(_cost, seen, await self.skill(seen))
 
 
-def _cost(version: Version, skill: Skill) -> dict[str, Any]:
+def _cost(seen: Seen, skill: Skill) -> dict[str, Any]:
     offer = Offer(
-        version.name,
-        version.reference,
-        version.digest,
-        version.description,
-        version.standing,
-        version.deprecated,
+        seen.name, seen.reference, seen.digest, skill.description, seen.standing, seen.deprecated
     )
     found = parts(offer, skill)
     tokens = [None if each is None else each.number for each in estimated([p.text for p in found])]
     listed, body, *files = zip(found, tokens, strict=True)
     return {
-        "reference": version.reference,
-        "digest": version.digest,
+        "reference": seen.reference,
+        "digest": seen.digest,
         "counted": False,
         "listed": listed[1],
         "loaded": body[1],

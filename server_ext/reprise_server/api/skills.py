@@ -15,9 +15,10 @@ from reprise.skills.as_json import (
     skill_json,
 )
 from reprise.skills.check import check
-from reprise.skills.contract import Scope, Version
+from reprise.skills.contract import PERSONAL, Scope, Version
 from reprise.skills.git_address import address
 from reprise.skills.loaded import loaded
+from reprise.skills.meant import not_yet_added
 from reprise.skills.sources import Looked
 from reprise_server.api import governance
 from reprise_server.api.base import Answer, Asked, File, operation
@@ -46,12 +47,22 @@ class SkillsEndpoint(SkillEndpoint):
                 versions = [each for each in versions if each.scope == scope]
             return {
                 "skills": [self.told(each) for each in versions],
+                "shipped": [],
                 "total": len(versions),
                 "next_offset": None,
             }
         versions = await catalog.list(scope, everything=asked.query["everything"])
         some, rest = page(versions, asked)
-        return {"skills": [self.told(each) for each in some], **rest}
+        own = scope in (None, PERSONAL) and asked.query["offset"] == 0
+        more = await not_yet_added(versions) if own else []
+        return {
+            "skills": [self.told(each) for each in some],
+            "shipped": [
+                {"name": each.name, "description": each.description, "digest": each.digest}
+                for each in more
+            ],
+            **rest,
+        }
 
     @operation("write", status=201, body_bytes=UPLOAD_BYTES, patience_s=300.0)
     async def post(self, asked: Asked) -> Any:
@@ -137,13 +148,12 @@ class SkillShowEndpoint(SkillEndpoint):
     @operation("read")
     async def get(self, asked: Asked) -> Any:
         await self.service.login()
-        catalog = await self.catalog()
-        version = await self.found(asked)
-        skill = await self.skill(version)
-        clashes = await catalog.clashes(version)
+        seen = await self.seen(asked)
+        clashes = [] if seen.version is None else await (await self.catalog()).clashes(seen.version)
         return {
-            "version": self.told(version),
-            "skill": skill_json(skill),
+            "version": None if seen.version is None else self.told(seen.version),
+            "standing": seen.standing,
+            "skill": skill_json(await self.skill(seen)),
             "clashes": [self.told(each) for each in clashes],
         }
 
@@ -154,17 +164,17 @@ class BodyEndpoint(SkillEndpoint):
     @operation("read")
     async def get(self, asked: Asked) -> Any:
         self.check_xsrf_cookie()  # it is counted
-        catalog = await self.catalog()
-        version = await self.found(asked)
-        skill = await self.skill(version)
-        shown = loaded(skill, version.reference, version.standing, deprecated=version.deprecated)
-        await catalog.used(version.digest, "load", detail={"by": "rest"})
+        seen = await self.seen(asked)
+        skill = await self.skill(seen)
+        shown = loaded(skill, seen.reference, seen.standing, deprecated=seen.deprecated)
+        await (await self.catalog()).used(seen.digest, "load", detail={"by": "rest"})
         return {
-            "reference": version.reference,
-            "digest": version.digest,
-            "standing": version.standing,
+            "reference": seen.reference,
+            "digest": seen.digest,
+            "standing": seen.standing,
             "body": skill.body,
-            "shown_to_models": shown.text,
+            # What was taken back is read by people only.
+            "shown_to_models": None if seen.standing == "revoked" else shown.text,
         }
 
 
@@ -173,9 +183,9 @@ class FilesEndpoint(SkillEndpoint):
 
     @operation("read")
     async def get(self, asked: Asked) -> Any:
-        version = await self.found(asked)
-        some, rest = page(files_json(await self.tree(version)), asked)
-        return {"digest": version.digest, "files": some, **rest}
+        seen = await self.seen(asked)
+        some, rest = page(files_json(seen.tree), asked)
+        return {"digest": seen.digest, "files": some, **rest}
 
 
 class FileEndpoint(SkillEndpoint):
@@ -185,11 +195,10 @@ class FileEndpoint(SkillEndpoint):
     async def get(self, asked: Asked) -> Any:
         # As Jupyter does for its own files: a page elsewhere must not have them by a link.
         self.check_xsrf_cookie()
-        version = await self.found(asked)
-        path = asked.query["path"]
-        data = (await self.tree(version)).get(path)
+        seen, path = await self.seen(asked), asked.query["path"]
+        data = seen.tree.get(path)
         if data is None:
-            raise Refused(404, "file-not-found", f"{version.reference} has no file at that path.")
+            raise Refused(404, "file-not-found", f"{seen.reference} has no file at that path.")
         return File(path.rpartition("/")[2], data)
 
 
@@ -199,10 +208,9 @@ class ArchiveEndpoint(SkillEndpoint):
     @operation("read")
     async def get(self, asked: Asked) -> Any:
         self.check_xsrf_cookie()
-        version = await self.found(asked)
-        tree = await self.tree(version)
-        name = f"{version.name}.{asked.query['format']}"
-        return File(name, await asyncio.to_thread(packed_skills, {version.name: tree}, name))
+        seen = await self.seen(asked)
+        name = f"{seen.name}.{asked.query['format']}"
+        return File(name, await asyncio.to_thread(packed_skills, {seen.name: seen.tree}, name))
 
 
 class FindingsEndpoint(SkillEndpoint):
@@ -210,10 +218,9 @@ class FindingsEndpoint(SkillEndpoint):
 
     @operation("read")
     async def get(self, asked: Asked) -> Any:
-        version = await self.found(asked)
-        tree = await self.tree(version)
-        found = await asyncio.to_thread(lambda: check(tree, folder=version.name))
-        return {"digest": version.digest, "findings": [finding_json(each) for each in found]}
+        seen = await self.seen(asked)
+        found = await asyncio.to_thread(lambda: check(seen.tree, folder=seen.name))
+        return {"digest": seen.digest, "findings": [finding_json(each) for each in found]}
 
 
 ENDPOINTS: Final = (
