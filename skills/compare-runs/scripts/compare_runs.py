@@ -28,8 +28,8 @@ examples:
 Two numbers agree when they differ by at most --absolute, or by --relative of the larger one.
 
 exit codes:
-  0  both show the same, within the tolerance and but for times, durations and addresses
-  1  they differ
+  0  compared
+  1  with --check: they differ by more than the tolerance, times and addresses apart
   2  wrong use, or a file cannot be read
 
 A relative path is looked up in the folder that REPRISE_WORKSPACE names, else in the current one.
@@ -182,6 +182,7 @@ def main() -> int:
     parser.add_argument(
         "--most", type=int, default=40, metavar="N", help="differing cells shown (default 40)"
     )
+    parser.add_argument("--check", action="store_true", help="exit 1 when they differ")
     args = parser.parse_args()
     if args.most < 1:
         parser.error("--most is at least 1")
@@ -194,7 +195,7 @@ def main() -> int:
     body = report(before, after, Tolerance(args.relative, args.absolute), args.most)
     json.dump(body, sys.stdout, indent=1, ensure_ascii=True, allow_nan=False)
     sys.stdout.write("\n")
-    return int(not body["agree"])
+    return int(args.check and not body["agree"])
 
 
 if __name__ == "__main__":

@@ -23,8 +23,8 @@ examples:
 Steps are paired by their source, in order, since a mended notebook is another session.
 
 exit codes:
-  0  nothing differs any more
-  1  something still differs, or differs now
+  0  compared
+  1  with --check: something still differs, or differs now
   2  wrong use, or a file cannot be read
 """
 
@@ -61,6 +61,7 @@ def main() -> int:
     )
     parser.add_argument("before", metavar="BEFORE", help="report of before the mend")
     parser.add_argument("after", metavar="AFTER", help="report of after it")
+    parser.add_argument("--check", action="store_true", help="exit 1 when something differs now")
     args = parser.parse_args()
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `… | head` ends it without a word
     try:
@@ -89,7 +90,7 @@ def main() -> int:
     }
     json.dump(body, sys.stdout, indent=1, ensure_ascii=True)
     sys.stdout.write("\n")
-    return int(not after.ok)
+    return int(args.check and not after.ok)
 
 
 def _sentence(groups: dict[str, list[dict[str, object]]], after: Report, states: bool) -> str:

@@ -27,8 +27,8 @@ report.json:  reprise verify SESSION --twice --json > report.json
 log.json:     reprise log SESSION --json > log.json      (needed when verify began with --from)
 
 exit codes:
-  0  nothing differs
-  1  something differs; it is explained as far as can be
+  0  explained as far as can be
+  1  with --check: something differs
   2  wrong use, or a file cannot be read
 
 A relative path is looked up in the folder that REPRISE_WORKSPACE names, else in the current one.
@@ -56,6 +56,7 @@ def main() -> int:
     parser.add_argument(
         "--most", type=int, default=10, metavar="N", help="roots shown at most (default 10)"
     )
+    parser.add_argument("--check", action="store_true", help="exit 1 when something differs")
     args = parser.parse_args()
     if args.most < 1:
         parser.error("--most is at least 1")
@@ -85,7 +86,7 @@ def main() -> int:
     }
     json.dump(body, sys.stdout, indent=1, ensure_ascii=True)
     sys.stdout.write("\n")
-    return int(bool(explained.roots or states or not report.ok))
+    return int(args.check and bool(explained.roots or states or not report.ok))
 
 
 def _next(session: str, replays: int, differs: bool, states: bool) -> list[str]:

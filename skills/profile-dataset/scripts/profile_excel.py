@@ -21,8 +21,8 @@ examples:
   scripts/profile_excel.py book.xlsx --sheet Orders --target paid
 
 exit codes:
-  0  profiled, and no finding is an error
-  1  profiled, and at least one finding is an error
+  0  profiled
+  1  with --check: a finding is an error
   2  wrong use, or the file cannot be read
   3  openpyxl is not there
 """

@@ -26,12 +26,12 @@ _VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 EXAMPLES = """\
 examples:
   scripts/review_notebook.py analysis.ipynb
-  scripts/review_notebook.py analysis.ipynb --fail-on warning
+  scripts/review_notebook.py analysis.ipynb --check warning
   scripts/review_notebook.py log.json            # of: reprise log SESSION --json --outputs
 
 exit codes:
-  0  reviewed, and nothing of that severity (--fail-on) was found
-  1  reviewed, and something was
+  0  reviewed
+  1  with --check SEVERITY: something so grave was found
   2  wrong use, or the file cannot be read
 
 A relative PATH is looked up in the folder that REPRISE_WORKSPACE names, else in the current one.
@@ -118,10 +118,9 @@ def main() -> int:
     )
     parser.add_argument("path", metavar="PATH", help="a notebook, or the JSON of `reprise log`")
     parser.add_argument(
-        "--fail-on",
+        "--check",
         choices=SEVERITIES,
-        default="error",
-        help="what makes it exit 1 (default error)",
+        help="exit 1 when something so grave, or graver, was found",
     )
     parser.add_argument(
         "--most", type=int, default=80, metavar="N", help="findings shown at most (default 80)"
@@ -139,7 +138,7 @@ def main() -> int:
     sys.stdout.write("\n")
     counts = body["counts"]
     assert isinstance(counts, dict)  # noqa: S101  as it was made above
-    grave = SEVERITIES[: SEVERITIES.index(args.fail_on) + 1]
+    grave = SEVERITIES[: SEVERITIES.index(args.check) + 1] if args.check else ()
     return int(any(counts[severity] for severity in grave))
 
 

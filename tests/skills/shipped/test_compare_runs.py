@@ -23,7 +23,9 @@ TOLERANCE = values.Tolerance()
 def compared(place: Path, before: dict[str, Any], after: dict[str, Any], *args: str) -> Done:
     saved(place, before, "before.ipynb")
     saved(place, after, "after.ipynb")
-    done = run(NAME, "compare_runs.py", "before.ipynb", "after.ipynb", *args, workspace=place)
+    done = run(
+        NAME, "compare_runs.py", "before.ipynb", "after.ipynb", "--check", *args, workspace=place
+    )
     assert done.code in (0, 1), done.err
     assert done.json["agree"] is (done.code == 0)
     return done
