@@ -11,7 +11,7 @@ from typing import Final
 
 from reprise.errors import RepriseError, TooLarge
 from reprise.log.model import Json
-from reprise_server.api.job import Done, Job, Result
+from reprise_server.api.job import Done, Job, Result, State
 from reprise_server.api.refusals import refusal
 
 #: What a job does. It ends by itself, or by being cancelled; then it has let go of everything.
@@ -34,6 +34,16 @@ class Order:
     work: Work
     interrupt: Callable[[], None] | None = None
     let_go: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True)
+class _Ending:
+    """How a job ends."""
+
+    state: State
+    summary: Mapping[str, Json] | None = None
+    result: Result | None = None
+    error: Mapping[str, Json] | None = None
 
 
 @dataclass
@@ -113,37 +123,35 @@ class Lanes:
         job = order.job
         job.start()
         try:
+            ending = await self._carry_out(order)
+        finally:
+            order.let_go()
+        job.end(ending.state, summary=ending.summary, result=ending.result, error=ending.error)
+        self._on_end(job)
+
+    async def _carry_out(self, order: Order) -> _Ending:
+        job = order.job
+        try:
             done = await order.work(job)
             result = None
             if done.result is not None:
                 result = await asyncio.to_thread(_kept, done.result)
         except asyncio.CancelledError:
-            job.end("cancelled", error=CANCELLED)
+            return _Ending("cancelled", error=CANCELLED)
         except RepriseError as error:
             self._log.info("Reprise: job %s (%s): %s", job.id, job.kind, error)
-            self._fail(job, error)
+            failure: Exception = error
         except Exception as error:  # noqa: BLE001  # it is logged, and whoever asks hears of it
             self._log.error("Reprise: job %s (%s) failed", job.id, job.kind, exc_info=error)
-            self._fail(job, error)
+            failure = error
         else:
-            # One that was interrupted tells what came of it.
-            cut = job.cancelling
-            job.end(
-                "cancelled" if cut else "done",
-                summary=done.summary,
-                result=result,
-                error=CANCELLED if cut else None,
-            )
-        finally:
-            order.let_go()
-        self._on_end(job)
-
-    def _fail(self, job: Job, error: Exception) -> None:
+            if job.cancelling:
+                # One that was interrupted tells what came of it.
+                return _Ending("cancelled", done.summary, result, CANCELLED)
+            return _Ending("done", done.summary, result)
         if job.cancelling:
-            job.end("cancelled", error=CANCELLED)
-            return
-        said: Mapping[str, Json] = refusal(error).to_json()["error"]
-        job.end("failed", error=said)
+            return _Ending("cancelled", error=CANCELLED)
+        return _Ending("failed", error=refusal(failure).to_json()["error"])
 
     async def close(self) -> None:
         """Cancel all jobs; returns when they have let go of everything. Nothing runs after it."""

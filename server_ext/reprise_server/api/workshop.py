@@ -73,6 +73,7 @@ class Workshop:
             known = self._known(wanted)
             if known is None:
                 self._check(person)
+                self._running()
         except (Refused, KeyInUse):
             wanted.let_go()
             raise
@@ -107,8 +108,6 @@ class Workshop:
         return job if going or (wanted.once and job.state in ("running", "done")) else None
 
     def _check(self, person: Person) -> None:
-        if self._closed:
-            raise Refused(503, "stopping", "This server is stopping.", retry_after_s=5)
         mine = [job for job in self._jobs.values() if self._persons[job.id] == person.key]
         count = sum(not job.ended for job in mine)
         if count >= self._settings.jobs_waiting:
@@ -121,6 +120,9 @@ class Workshop:
             )
 
     def _running(self) -> tuple[Beside, Lanes]:
+        """Raises Refused (503) when the server stops."""
+        if self._closed:
+            raise Refused(503, "stopping", "This server is stopping.", retry_after_s=5)
         if self._beside is None or self._lanes is None:
             here = asyncio.get_running_loop()
 
@@ -226,14 +228,15 @@ class Workshop:
         job.forget()
 
     async def close(self) -> None:
-        """End all jobs, and whatever they have started; returns when it is gone."""
+        """End all jobs, and whatever they have started; returns when it is gone. Idempotent."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        if self._beside is not None and self._lanes is not None:
-            await self._beside.run(self._lanes.close())
-            await self._beside.run(self.workspaces.close())
-            await self._beside.run(self.kernels.close())
-            await self._beside.close()
+        beside, self._beside = self._beside, None
+        if beside is not None and self._lanes is not None:
+            await beside.run(self._lanes.close())
+            await beside.run(self.workspaces.close())
+            await beside.run(self.kernels.close())
+            await beside.close()
         for job in self._jobs.values():
             job.forget()
