@@ -17,7 +17,7 @@ from reprise.log.lineage import Line, Segment
 from reprise.log.model import ActorKind, Json, Status, Step, StepKind
 from reprise.log.postgres import Log
 from reprise.log.reader import SESSION_QUERY, Reader, _network_row, _step_and_outcome, session_info
-from reprise.log.store import NetworkRow, Notice, SessionInfo, StepRecord
+from reprise.log.store import NetworkRow, Notice, SessionInfo, SkillMount, StepRecord
 
 #: Steps that are looked through for one page, and at once.
 SCANNED: Final = 50_000
@@ -282,6 +282,23 @@ async def find_sessions(
     found = [session_info(row) for row in rows[:limit]]
     more = (found[-1].last_at, found[-1].id) if len(rows) > limit else None
     return Page(tuple(found), more)
+
+
+async def revoked_of(
+    log: Log, sessions: Sequence[SessionInfo]
+) -> dict[uuid.UUID, list[SkillMount]]:
+    """What `Log.revoked_skills` says of these sessions, which need not be all of the owner."""
+    ids = [info.parent for info in sessions if info.parent is not None]
+    rows = await log.query(
+        "WITH RECURSIVE up AS (SELECT id, parent FROM reprise.sessions WHERE id = ANY(%s)"
+        " UNION SELECT s.id, s.parent FROM up JOIN reprise.sessions s ON s.id = up.parent)"
+        " SELECT id FROM up",
+        [ids],
+    )
+    above = {row[0] for row in rows} - {info.id for info in sessions}
+    rows = await log.query(SESSION_QUERY + " AND s.id = ANY(%s)", [log.owner, list(above)])
+    found = await log.revoked_skills([*sessions, *(session_info(row) for row in rows)])
+    return {info.id: found[info.id] for info in sessions if info.id in found}
 
 
 async def find_notices(
