@@ -103,6 +103,18 @@ def test_the_same_catalog_gives_the_same_bytes_in_whatever_order(
     assert choose(mixed, turned) == choose(catalog, words)
 
 
+@settings(max_examples=100)
+@given(catalogs, notebook_hints, st.randoms(use_true_random=False))
+def test_who_comes_first_does_not_depend_on_the_order_they_come_in(
+    catalog: list[Offer], words: dict[str, float], chance: random.Random
+) -> None:
+    mixed = list(catalog)
+    chance.shuffle(mixed)
+    assert ranked(mixed, words) == ranked(catalog, words)
+    plain = [offer for offer in ranked(catalog, {}) if not offer.uses]
+    assert plain == sorted(plain, key=lambda offer: (offer.deprecated, offer.name))
+
+
 @settings(max_examples=200)
 @given(catalogs, notebook_hints)
 def test_no_description_gets_out_of_its_line(catalog: list[Offer], words: dict[str, float]) -> None:
