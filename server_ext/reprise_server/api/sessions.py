@@ -1,12 +1,14 @@
-"""`/sessions…`: which there are, what each is, its skills, notices and network rows; deleting."""
+"""`/sessions…`: which there are, what each is, its notices and network rows; begun, deleted."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 import uuid
 from typing import Any, Final
 
-from reprise.errors import LogCorrupt
+from reprise.errors import LogCorrupt, UsageError
+from reprise.jupyter.kernelspec import NATIVE, language_kernel
 from reprise.log.as_json import (
     dependents_json,
     mount_json,
@@ -68,6 +70,26 @@ class SessionsEndpoint(Endpoint):
             "sessions": [session_json(info, revoked.get(info.id, ())) for info in page.rows],
             "next": None if page.next is None else f"{page.next[0]}.{page.next[1].hex}",
         }
+
+    @operation("write", status=201)
+    async def post(self, asked: Asked) -> Any:
+        log = await self.service.log()
+        body = asked.body or {}
+        kernel = body.get("kernel", NATIVE)
+        await asyncio.to_thread(language_kernel, kernel)  # one that is not there is said now
+        named = body.get("session")
+        identity = uuid.uuid4() if named is None else uuid.UUID(named)
+        try:
+            begun = await log.begin(session=identity, kernel=kernel)
+        except UsageError as error:
+            raise Refused(409, "id-taken", "This id is taken. Nothing was changed.") from error
+        info = await (await log.reader(begun)).info()
+        if info.kernel != kernel:
+            raise Refused(
+                409, "id-taken", f"Session {begun} is there already, for the kernel {info.kernel}."
+            )
+        self.emit("session", {"action": "begun", "session": str(begun)})
+        return session_json(info)
 
 
 class OneSessionEndpoint(SessionEndpoint):
