@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,11 @@ from reprise.errors import UnavailableError
 from reprise.log import schema
 from reprise.log.binaries import find_binaries
 from reprise.log.postgres import Log
-from tests.fixtures.catalog import PEOPLE, People, appoint_team, login_dsn, make_logins
+from reprise.skills.catalog import Catalog
+from tests.fixtures.catalog import appoint_team, make_logins
 from tests.fixtures.postgres import TestServer, run_server
+
+_numbers = count()
 
 
 @pytest.fixture(scope="session", params=[18, 15])
@@ -27,25 +30,45 @@ def postgres(request: pytest.FixtureRequest) -> Iterator[TestServer]:
     yield from run_server(request.param)
 
 
-@pytest.fixture(scope="module")
-def database(postgres: TestServer) -> Iterator[str]:
-    """The DSN of a migrated database that a module's tests share, with team/ml (`team`)."""
-    if postgres.process is None or postgres.process.poll() is not None:
-        postgres.start()
+@pytest.fixture(scope="session")
+def template(postgres: TestServer) -> str:
+    """The name of a migrated database: copying it is faster than migrating each."""
     dsn = postgres.create_database()
+    asyncio.run(schema.migrate(dsn))
+    return name_of(dsn)
 
-    async def begin() -> None:
-        await schema.migrate(dsn)
-        make_logins(dsn)
-        with tempfile.TemporaryDirectory() as home:
-            async with AsyncExitStack() as stack:
-                logs = {}
-                for login in (*PEOPLE, "op"):
-                    logs[login] = await Log.connect(login_dsn(dsn, login), home=Path(home))
-                    stack.push_async_callback(logs[login].close)
-                await appoint_team(People(dsn, logs)["op"])
 
-    asyncio.run(begin())
-    yield dsn
+@pytest.fixture
+def dsn(postgres: TestServer, template: str) -> Iterator[str]:
+    yield from copied(postgres, template)
+
+
+def copied(postgres: TestServer, template: str) -> Iterator[str]:
+    name = f"catalog_{next(_numbers)}"
     with postgres.admin() as connection:
-        connection.execute(f"DROP DATABASE {dsn.split('dbname=')[1].split()[0]} WITH (FORCE)")
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    yield postgres.dsn(name)
+    with postgres.admin() as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def name_of(dsn: str) -> str:
+    return dsn.split("dbname=")[1].split(maxsplit=1)[0]
+
+
+@pytest.fixture(scope="module")
+def database(postgres: TestServer, template: str) -> Iterator[str]:
+    """A database that a module's tests share, with team/ml as in the fixture `team`."""
+    for dsn in copied(postgres, template):
+        asyncio.run(_begin(dsn))
+        yield dsn
+
+
+async def _begin(dsn: str) -> None:
+    make_logins(dsn)
+    with tempfile.TemporaryDirectory() as home:
+        log = await Log.connect(dsn, home=Path(home))
+        try:
+            await appoint_team(Catalog(log))
+        finally:
+            await log.close()
