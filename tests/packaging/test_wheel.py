@@ -1,5 +1,8 @@
 """The wheel holds what an installed Reprise needs, and nothing of the tests."""
 
+import json
+import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -59,3 +62,68 @@ def test_the_metadata_names_licence_script_and_python(wheel: Path) -> None:
     assert metadata["License-Expression"] == "BSD-3-Clause"
     assert metadata["Requires-Python"] == ">=3.11"
     assert "reprise = reprise.cli:main" in scripts
+
+
+SHIPPED = """
+import json, pathlib, reprise
+from reprise.skills.shipped import folder, shipped, shipped_digests
+print(json.dumps({
+    "package": str(pathlib.Path(reprise.__file__).parent),
+    "folder": str(folder()),
+    "digests": sorted(shipped_digests()),
+    "names": [skill.name for skill, _ in shipped()],
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where an installer puts the package, compiled as installers do."""
+    target = tmp_path_factory.mktemp("installed") / "packages"
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--compile"]
+    subprocess.run([*install, "--target", str(target), str(wheel)], check=True, timeout=240)
+    return target
+
+
+def test_an_installed_reprise_has_the_shipped_skills_of_the_checkout(installed: Path) -> None:
+    from reprise.skills.shipped import shipped_digests
+
+    assert list((installed / "reprise" / "shipped_skills").rglob("*.pyc"))  # which do not count
+    done = subprocess.run(
+        [sys.executable, "-c", SHIPPED],
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        cwd=installed.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    found = json.loads(done.stdout)
+    assert found["package"] == str(installed / "reprise")
+    assert found["folder"] == str(installed / "reprise" / "shipped_skills")
+    assert found["digests"] == sorted(shipped_digests())
+    assert len(found["names"]) >= 5
+
+
+def test_an_installed_script_runs_for_whoever_may_read_it(installed: Path) -> None:
+    """By its own executable bit and shebang; as an ordinary user where the tests are root's."""
+    place = Path("/var/tmp") / f"reprise-shipped-{os.getpid()}"
+    try:
+        shutil.copytree(installed / "reprise" / "shipped_skills", place)
+        place.chmod(0o755)
+        (place / "data.csv").write_text("a,b\n1,x\n2,y\n")
+        skill = place / "profile-dataset"
+        ordinary = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
+        done = subprocess.run(
+            ["scripts/profile_dataset.py", "data.csv"],
+            cwd=skill,
+            env={"PATH": "/usr/bin:/bin", "REPRISE_WORKSPACE": str(place)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            **ordinary,
+        )
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["rows"] == 2
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
