@@ -541,6 +541,26 @@ def test_a_fork_that_is_asked_for_twice_is_made_once(
     assert client.post(f"sessions/{history}/forks", json={"att": 1}).status_code == 400
 
 
+def test_a_session_is_begun_once(client: httpx.Client, database: Database) -> None:
+    named = str(uuid.uuid4())
+    for _ in range(2):
+        answer = client.post("sessions", json={"session": named})
+        assert answer.status_code == 201
+        said = answer.json()
+        assert (said["id"], said["steps"], said["kernel"]) == (named, 0, "python3")
+    assert client.post("sessions").status_code == 201
+    for asked in ({"kernel": "no-such-kernel"}, {"kernel": "../../x"}, {"notebook": "x.ipynb"}):
+        assert client.post("sessions", json=asked).status_code == 400, asked
+
+    async def write(log: Log) -> uuid.UUID:
+        return await log.begin(kernel="python3")
+
+    taken = str(with_log(database, write, owner="stranger"))
+    answer = client.post("sessions", json={"session": taken})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "id-taken")
+    assert client.get(f"sessions/{taken}").status_code == 404
+
+
 def test_a_bundle_goes_out_and_comes_in(
     client: httpx.Client, database: Database, history: str
 ) -> None:

@@ -21,6 +21,7 @@ from reprise.log.store import SessionInfo, StepRecord
 from tests.fixtures.histories import Part, begun, cell, done, ended, written
 from tests.fixtures.kernel import Database, Kernel, Kernels
 from tests.fixtures.server import PATIENCE, JupyterServer, Serve
+from tests.fixtures.skill_runs import SkillBench
 
 
 @pytest.fixture(scope="module")
@@ -337,6 +338,66 @@ def test_what_no_step_is_is_refused_and_nothing_begins(
     answer = client.post(f"sessions/{session}/run", json=asked)
     assert answer.status_code == 400, answer.text
     assert client.get("jobs", params={"session": session}).json() == {"jobs": []}
+
+
+async def test_a_skills_script_runs_where_the_users_cells_do(
+    client: httpx.Client, database: Database, session: str, skill_bench: SkillBench
+) -> None:
+    script = (
+        "#!/usr/bin/env python3\nimport json, sys\nprint(json.dumps({'said': sys.argv[1:]}))\n"
+        "open(sys.argv[1] + '/made.txt', 'w').write('by a skill')\n"
+    )
+    version = await skill_bench.add({"scripts/say.py": (0o755, script)})
+    # What nobody has approved runs where there is no network, as on the command line.
+    untrusted = await skill_bench.add(
+        {"scripts/say.py": (0o755, script + "# other\n")}, trust=False
+    )
+    asked = {
+        "kind": "skill",
+        "skill": version.name,
+        "script": "scripts/say.py",
+        "arguments": ["{workspace}", "two words"],
+        "key": "said",
+    }
+
+    def work() -> None:
+        job = run(client, session, **asked)
+        said = job["summary"]
+        assert (said["outcome"], said["exit_code"], said["repeated"]) == ("ok", 0, False)
+        assert (said["skill"]["name"], said["script"]) == (version.name, "scripts/say.py")
+        assert isinstance(said["mounted"], int)
+        result = client.get(f"jobs/{job['id']}/result").json()
+        assert result["stdout"].endswith('"two words"]}\n')
+        assert run(client, session, kind="cell", code="open('made.txt').read()")["summary"][
+            "value"
+        ] == repr("by a skill")
+        assert (
+            run(client, session, **{**asked, "skill": untrusted.name, "key": "u"})["summary"][
+                "outcome"
+            ]
+            == "ok"
+        )
+        skills = client.get(f"sessions/{session}/skills").json()["skills"]
+        assert [(each["standing"], each["skill"]["name"]) for each in skills] == [
+            ("trusted", version.name),
+            ("untrusted", untrusted.name),
+        ]
+        assert client.get(f"sessions/{session}").json()["revoked_skills"] == []
+
+    await asyncio.to_thread(work)
+    await skill_bench.catalog.revoke(version.digest, reason="it lied")
+
+    def afterwards() -> None:
+        said = client.get(f"sessions/{session}").json()["revoked_skills"]
+        assert [each["tree"] for each in said] == [version.digest]
+        again = ended(
+            client,
+            begun(client.post(f"sessions/{session}/run", json={**asked, "key": "after"})),
+        )
+        assert (again["state"], again["error"]["code"]) == ("failed", "skill-revoked")
+
+    await asyncio.to_thread(afterwards)
+    assert (await skill_bench.used(version)).runs == 1
 
 
 def test_a_skill_that_is_not_there_is_said_so(client: httpx.Client, session: str) -> None:
