@@ -229,6 +229,31 @@ def test_only_the_files_of_the_skills_are_fetched_where_a_server_can_give_them_a
     assert found.skill is not None
 
 
+def test_a_partial_clone_is_a_source_for_what_it_has_and_says_what_it_lacks(
+    tmp_path: Path, elsewhere: Path
+) -> None:
+    folder = tmp_path / "work"
+    committed(folder, {"one": skill("one"), "two": skill("two")})
+    git(folder, "config", "uploadpack.allowFilter", "true")
+    partial = tmp_path / "partial.git"
+    git(
+        tmp_path,
+        "clone",
+        "--quiet",
+        "--bare",
+        "--filter=blob:none",
+        f"file://{folder}",
+        partial.name,
+    )
+    held = git(partial, "rev-parse", "HEAD:skills/one").decode().strip()
+    git(partial, "ls-tree", "-r", "-l", held)  # asks for sizes, and so fetches what is in there
+    (one,) = find_skills(str(partial), names=["one"])
+    assert one.skill is not None
+    assert one.skill.digest == skill("one").digest
+    with pytest.raises(UsageError, match="lacks objects of its own"):
+        find_skills(str(partial), names=["two"])
+
+
 # links, modules, pointers -----------------------------------------------------------------------------
 
 

@@ -69,6 +69,7 @@ def skill_folders(source: Folders, top: str = "") -> Places:
     """The folders of `source` that are skills, `top` or below it. Raises BadSkill."""
     found: list[str] = []
     notes: list[str] = []
+    deeper: list[str] = []
     waiting = deque([(top, 0)])
     looked_at = 0
     while waiting:
@@ -94,8 +95,11 @@ def skill_folders(source: Folders, top: str = "") -> Places:
         if depth < MAX_DEPTH:
             waiting.extend((f"{folder}/{name}" if folder else name, depth + 1) for name in inner)
         elif inner:
-            notes.append(
-                f"What lies below {shown(folder)} was not looked through: it is more than "
-                f"{MAX_DEPTH} folders deep."
-            )
+            deeper.append(folder)
+    if deeper:
+        more = f" and {len(deeper) - 1:,} other folders" if deeper[1:] else ""
+        notes.append(
+            f"What lies below {shown(deeper[0])}{more} was not looked through: it is more than "
+            f"{MAX_DEPTH} folders deep."
+        )
     return Places(tuple(found), tuple(notes))

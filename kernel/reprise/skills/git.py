@@ -59,22 +59,24 @@ class Repository:
         self._folder = folder
         self._tree = tree
         self._config = config
+        self._unread: dict[str, BadSkill] = {}
 
     def names(self, folder: str) -> Mapping[str, Kind]:
         """What lies directly in a folder of it. Raises BadSkill."""
         return self._tree.names(folder)
 
     def fetch_files(self, folders: Iterable[str]) -> None:
-        """Fetch what is in these folders and not here yet, at once. Raises UnavailableError.
+        """Fetch what is in these folders and not here yet, at once.
 
-        A folder that cannot be read is left to `tree`, which says why.
+        A folder that cannot be read is left to `tree`, which says why. Raises as
+        `opened_repository`.
         """
         wanted: dict[str, None] = {}
         for folder in folders:
             try:
                 wanted |= dict.fromkeys(self._tree.blobs(folder))
-            except BadSkill:
-                continue
+            except BadSkill as error:
+                self._unread[folder] = error
         missing = self._tree.missing(list(wanted)[:_MOST_WANTED])
         if missing:
             self._fetch("--filter=blob:none", "--stdin", stdin="\n".join([*missing, ""]).encode())
@@ -82,6 +84,8 @@ class Repository:
 
     def tree(self, folder: str) -> SkillTree:
         """The files of this folder as a skill's. Raises BadSkill."""
+        if folder in self._unread:
+            raise self._unread[folder]
         return tree_of_files(self._tree.files(folder))
 
     def _fetch(self, *arguments: str, stdin: bytes = b"") -> None:
@@ -99,9 +103,7 @@ class Repository:
                 room=MAX_OBJECTS,
             )
         except GitFailed as error:
-            raise UnavailableError(
-                f"The files of {self.address.shown} could not be fetched. git says:\n{error.said}"
-            ) from error
+            raise refused(self.address, error.said) from error
 
 
 @contextmanager
@@ -137,11 +139,20 @@ def tip(address: Address, ref: str = "") -> str:
         return _listed(folder, address, ref, _config(address))[1]
 
 
+#: On this machine the other end is ours to start: it sends what is asked for and no more, which
+#: also lets a partial clone be a source.
+_SENDS_PARTS: Final = (
+    "git -c uploadpack.allowFilter=true -c uploadpack.allowAnySHA1InWant=true upload-pack"
+)
+
+
 def _config(address: Address) -> dict[str, str]:
+    local = address.url.startswith(("/", "file://"))
     return {
         f"remote.{_REMOTE}.url": address.url,
         f"remote.{_REMOTE}.promisor": "true",
         f"remote.{_REMOTE}.partialclonefilter": "blob:none",
+        **({f"remote.{_REMOTE}.uploadpack": _SENDS_PARTS} if local else {}),
         **ssh_settings(),
     }
 

@@ -11,11 +11,11 @@ from reprise.skills.git_address import Address
 #: What git says, and what that means for whoever asked. Checked in order.
 _MEANINGS: Final = (
     (
-        r"not our ref|unadvertised object|remote error: upload-pack: not our",
+        r"not our ref|unadvertised object",
         UsageError,
         (
-            "The server does not give that commit: it has none of that id, or gives only what a "
-            "branch or tag stands at. Name a branch or a tag with --ref."
+            "The server does not give an object that was asked for: it has none of that id, or "
+            "gives only what a branch or tag stands at. Name a branch or a tag with --ref."
         ),
     ),
     (
@@ -41,6 +41,17 @@ _MEANINGS: Final = (
         (
             "It belongs to somebody else, whose settings git would follow. Clone it, or say that "
             "you trust it: git config --global --add safe.directory PATH"
+        ),
+    ),
+    (
+        (
+            r"unable to read|missing (blob|tree|object)|repository corruption|pack-objects died"
+            r"|bad object|from promisor remote"
+        ),
+        UsageError,
+        (
+            "It lacks objects of its own, as a partial or a damaged clone does. Name the "
+            "repository that it was cloned from, or run git fsck there."
         ),
     ),
     (
