@@ -230,6 +230,18 @@ async def test_a_conversation_stays_with_the_version_that_it_loaded(log: Log, ad
     assert "New way." in (await (await Disclosure.begin(log)).load("do")).text
 
 
+async def test_what_was_shown_once_is_shown_again_whatever_words_a_later_release_has(
+    log: Log, add: Add
+) -> None:
+    await add("do")
+    view = await Disclosure.begin(log)
+    await view.load("do")
+    stored = json.dumps(view.state()).replace("Paths in it are below", "Its paths lie below")
+    later = Disclosure.of(log, json.loads(stored))
+    assert "Its paths lie below" in (await later.load("do")).text
+    assert "Its paths lie below" in await later.active()
+
+
 async def test_what_was_taken_back_is_neither_loaded_nor_read_nor_shown_again(
     log: Log, add: Add, catalog: Catalog
 ) -> None:
