@@ -709,16 +709,18 @@ DECLARE
     wanted tsquery;
     beginnings text;
 BEGIN
-    wanted := websearch_to_tsquery('pg_catalog.english', plain);
-    IF plain !~ '"|(^|\s)-|(^|\s)or(\s|$)' THEN
-        -- All words, each as a beginning; hyphens part words, as the names in the index are parted.
-        SELECT string_agg('''' || w.word || ''':*', ' & ') INTO beginnings FROM (
-            SELECT word FROM regexp_split_to_table(plain, '[^[:alnum:]]+') AS s(word)
-             WHERE length(word) > 1 LIMIT 12) AS w;
-        IF beginnings IS NOT NULL THEN
-            -- As written, for names; by their stems, for what is indexed as English.
-            wanted := wanted || beginnings::tsquery
-                             || to_tsquery('pg_catalog.english', beginnings);
+    IF plain ~ '"|(^|\s)-|(^|\s)or(\s|$)' THEN
+        wanted := websearch_to_tsquery('pg_catalog.english', plain);
+    ELSE
+        -- All words, each as a beginning: by their stems, for what is indexed as English, and as
+        -- written, for names. Hyphens part words, as the names in the index are parted.
+        SELECT string_agg('''' || w.word || CASE WHEN length(w.word) > 1 THEN ''':*' ELSE '''' END,
+                          ' & ') INTO beginnings FROM (
+            SELECT word FROM regexp_split_to_table(plain, '[\x01-\x2f\x3a-\x60\x7b-\x7f]+')
+                AS s(word) WHERE word <> '' LIMIT 12) AS w;
+        wanted := to_tsquery('pg_catalog.english', coalesce(beginnings, ''));
+        IF wanted IS DISTINCT FROM beginnings::tsquery THEN
+            wanted := wanted || beginnings::tsquery;
         END IF;
     END IF;
     IF querytree(wanted) IN ('', 'T') THEN
