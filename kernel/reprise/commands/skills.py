@@ -32,7 +32,7 @@ EXAMPLES = """\
   reprise skills export profile-dataset --to codex --user
   reprise skills sync                          what changed where they came from
   reprise skills publish ~/our-skills          a marketplace of Claude Code, in Git
-  reprise skills run analysis.ipynb profile-dataset -- profile.py {workspace}/data.csv
+  reprise skills run analysis.ipynb profile-dataset -- profile_dataset.py data.csv
   reprise skills cost profile-dataset          tokens of its line, its body, each file
   reprise skills catalog --notebook a.ipynb    what a model is told at the start
 """

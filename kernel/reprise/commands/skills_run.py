@@ -34,8 +34,8 @@ and REPRISE_SCRATCH. What it writes comes out here, and its exit code is ours;
 128 and the signal's number when one ended it, 124 when its time was over.
 
 examples:
-  reprise skills run analysis.ipynb profile-dataset -- profile.py {workspace}/data.csv
-  reprise skills run 3f2a profile-dataset -- profile.py --out={scratch}/report.json
+  reprise skills run analysis.ipynb profile-dataset -- profile_dataset.py data.csv
+  reprise skills run 3f2a notebook-to-report -- notebook_to_report.py {workspace}/a.ipynb --output {scratch}/a.html
   reprise skills run 3f2a team/ml:clean@3 --stdin --timeout 5min -- scripts/clean.sh < raw.csv
 """
 
