@@ -262,7 +262,8 @@ class Usage:
 class Promotion:
     """A request that a version become part of a wider scope.
 
-    decided: None while it is open.  number: of the version that it led to, in `to`.
+    version: as it stands in `to`, a draft until it is decided.  number: of that version.
+    decided: None while it is open.
     """
 
     id: uuid.UUID
