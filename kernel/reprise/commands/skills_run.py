@@ -35,7 +35,7 @@ and REPRISE_SCRATCH. What it writes comes out here, and its exit code is ours;
 
 examples:
   reprise skills run analysis.ipynb profile-dataset -- profile_dataset.py data.csv
-  reprise skills run 3f2a notebook-to-report -- notebook_to_report.py {workspace}/a.ipynb --output {scratch}/a.html
+  reprise skills run 3f2a notebook-to-report -- notebook_to_report.py a.ipynb --frame-only
   reprise skills run 3f2a team/ml:clean@3 --stdin --timeout 5min -- scripts/clean.sh < raw.csv
 """
 
