@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 #: Of a notebook: cells, characters of each, and of all of them, that are looked at.
@@ -30,7 +31,10 @@ _R_LIBRARY = re.compile(r"\b(?:library|require)\s*\(\s*[\"']?([A-Za-z][\w.]*)")
 _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.+)$", re.MULTILINE)
 _FILE = re.compile(r"[\"'`(\s]([\w./ -]{1,80}?\.([A-Za-z][A-Za-z0-9]{0,9}))(?=[\"'`)\s:,?])")
 _CODE_STRING = re.compile(r"#[^\n]*|\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''")
-_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[^\W\d_a-zA-Z]+|[0-9]+")
+#: A word of more letters is none; what is remembered of them stays small.
+_PART = re.compile(
+    r"[A-Z]{1,40}(?=[A-Z][a-z])|[A-Z]?[a-z]{1,40}|[A-Z]{1,40}|[^\W\d_a-zA-Z]{1,40}|[0-9]{1,40}"
+)
 
 #: Types of files and what one does with them; a skill may be written for either word.
 FILE_TYPES: Mapping[str, tuple[str, ...]] = {
@@ -159,9 +163,16 @@ COMMON = frozenset(_COMMON.split())
 def words(text: str) -> Iterator[str]:
     """The words of a text in lower case, camelCase and snake_case in parts, plurals as one."""
     for part in _PART.findall(text):
-        word = _stem(part.lower())
-        if len(word) > 1 and not word.isdigit() and word not in COMMON:
+        word = _word(part)
+        if word:
             yield word
+
+
+@lru_cache(maxsize=1 << 15)
+def _word(part: str) -> str:
+    """The word that a part stands for, "" when it tells nothing."""
+    word = _stem(part.lower())
+    return "" if len(word) < 2 or word.isdigit() or word in COMMON else word
 
 
 def _stem(word: str) -> str:
