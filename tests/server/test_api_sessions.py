@@ -511,7 +511,7 @@ def test_each_act_has_its_own_resource_and_action(
         ["alice", "execute", "reprise-sessions"],
         ["alice", "read", "reprise-jobs"],
     ]
-    api.deny(("alice", "execute", "reprise-sessions"))
+    api.deny(("alice", "execute", "reprise-session-steps"))
     try:
         assert (
             client.post(f"sessions/{history}/run", json={"kind": "cell", "code": "1"}).status_code
@@ -539,6 +539,36 @@ def test_a_fork_that_is_asked_for_twice_is_made_once(
     for at in (99, -2):
         assert client.post(f"sessions/{history}/forks", json={"at": at}).status_code == 400
     assert client.post(f"sessions/{history}/forks", json={"att": 1}).status_code == 400
+
+
+def test_jobs_are_listed_waited_for_and_forgotten(
+    client: httpx.Client, api: JupyterServer, history: str
+) -> None:
+    job = done(client, client.post(f"sessions/{history}/check"))
+    listed = client.get("jobs", params={"session": history, "kind": "check", "state": "done"})
+    assert job in listed.json()["jobs"]
+    assert api.client("bob").get(f"jobs/{job['id']}").json() == job
+    for asked in ({"kind": "verify"}, {"state": "queued"}, {"session": str(uuid.uuid4())}):
+        assert job not in client.get("jobs", params=asked).json()["jobs"]
+    # One that has ended keeps nobody waiting, and neither does a version that is behind.
+    assert client.get(f"jobs/{job['id']}", params={"version": 0, "wait": 30}).json() == job
+    waited = client.get(f"jobs/{job['id']}", params={"version": job["version"], "wait": 30})
+    assert waited.json() == job
+    heard = client.get(f"jobs/{job['id']}/outputs", params={"wait": 30}).json()
+    assert heard == {"outputs": [], "next": -1, "skipped": False, "state": "done", "ended": True}
+    assert client.get(f"jobs/{job['id']}/result").status_code == 404
+    assert client.delete(f"jobs/{job['id']}").status_code == 204
+    for method, path in (
+        ("GET", ""),
+        ("GET", "/outputs"),
+        ("GET", "/result"),
+        ("POST", "/cancel"),
+        ("DELETE", ""),
+    ):
+        answer = client.request(method, f"jobs/{job['id']}{path}")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "job-not-found")
+    for asked in ({"wait": 31}, {"wait": -1}, {"version": "x"}, {"after": 1}):
+        assert client.get(f"jobs/{job['id']}", params=asked).status_code == 400, asked
 
 
 def test_a_session_is_begun_once(client: httpx.Client, database: Database) -> None:

@@ -198,6 +198,29 @@ def test_output_is_heard_while_a_step_runs_and_cancelling_interrupts_it(
     assert "later" not in keys
 
 
+def test_what_shows_much_is_kept_in_bounds_and_recorded_whole(
+    client: httpx.Client, session: str
+) -> None:
+    lines = [str(n % 10) * (1 << 19) for n in range(20)]
+    code = "for n in range(20):\n    print(str(n % 10) * (1 << 19), flush=True)"
+    job = run(client, session, kind="cell", code=code)
+    page = client.get(f"jobs/{job['id']}/outputs")
+    assert len(page.content) < 5 << 20
+    assert page.json()["skipped"]
+    assert page.json()["outputs"][-1][1]["text"] == f"{lines[-1]}\n"
+    said, after = "", -1
+    path = f"sessions/{session}/steps/{job['summary']['seq']}/outputs"
+    while after is not None:
+        recorded = client.get(path, params={"after": after})
+        assert len(recorded.content) < 3 << 20
+        left_out = {each["number"] for each in recorded.json()["outputs_left_out"]}
+        for number, output in enumerate(recorded.json()["outputs"], after + 1):
+            whole = client.get(f"{path}/{number}").json() if number in left_out else output
+            said += whole[1]["text"]
+        after = recorded.json()["outputs_next"]
+    assert said.split() == lines
+
+
 def test_a_cell_that_computes_is_interrupted(client: httpx.Client, session: str) -> None:
     job = begun(
         client.post(
