@@ -144,6 +144,8 @@ def test_no_name_is_called_undefined_that_is_not(cells: list[str]) -> None:
 def test_a_cell_of_a_newer_python_does_not_drag_others_down() -> None:
     body = reviewed("type brand new syntax = 1", "print(defined_there)")
     assert {f["rule"] for f in body["findings"]} == {"syntax"}
+    body = reviewed("type Brand = new", "print(Brand)", "Brand = 1")
+    assert {f["rule"] for f in body["findings"]} <= {"syntax"}
 
 
 # secrets ----------------------------------------------------------------------------------------------

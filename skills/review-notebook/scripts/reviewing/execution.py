@@ -98,6 +98,8 @@ def look_at_names(
                     f"`{name}` was deleted in cell {deleted[name].number}.",
                     "Delete it later, or define it again.",
                 )
+            elif open_ended and name in later:
+                pass  # something above that cannot be read may have brought it
             elif name in later and later[name].number > cell.number:
                 found.add(
                     *("error", "used-before-defined", cell, line),
