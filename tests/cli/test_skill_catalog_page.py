@@ -104,10 +104,10 @@ def test_the_page_works_as_it_stands(dsn: str, tmp_path: Path) -> None:
     assert re.search(r"anna\s+member", shown)
 
     # And what others get is the version before it, as carla sees in every way.
-    carla = {"REPRISE_DSN": dsn.replace("user=postgres", "user=carla")}
-    assert "team/ml:count-rows@1" in reprise("skills", "list", **carla).stdout
-    assert reprise("skills", "read", "count-rows", **carla).stdout == SKILL
-    listed = reprise("skills", "read", "count-rows", "scripts/count.py", **carla)
+    carla = dsn.replace("user=postgres", "user=carla")
+    assert "team/ml:count-rows@1" in reprise("skills", "list", REPRISE_DSN=carla).stdout
+    assert reprise("skills", "read", "count-rows", REPRISE_DSN=carla).stdout == SKILL
+    listed = reprise("skills", "read", "count-rows", "scripts/count.py", REPRISE_DSN=carla)
     assert listed.stdout == "#!/usr/bin/env python3\n"
 
 
