@@ -154,6 +154,14 @@ def test_steps_run_one_after_the_other_in_a_kernel_of_their_own(
     eventually(lambda: not sandboxes(server))
 
 
+def test_a_kernel_that_only_waits_for_the_next_step_keeps_no_session_from_its_deletion(
+    client: httpx.Client, database: Database, session: str
+) -> None:
+    run(client, session, kind="command", shell="true")
+    assert client.delete(f"sessions/{session}").status_code == 200
+    assert client.get(f"sessions/{session}").status_code == 404
+
+
 def test_nothing_of_the_servers_own_folder_comes_in(
     client: httpx.Client, database: Database, session: str
 ) -> None:

@@ -75,6 +75,13 @@ class Kernels:
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
+    async def leave(self, session: uuid.UUID) -> None:
+        """Give the session back now, if nothing runs in a kernel that was started for it."""
+        found = self._idle.pop(session, None)
+        if found is not None:
+            found.timer.cancel()
+            await found.kernel.close()
+
     async def close(self) -> None:
         """End those that were started here; returns when they are gone."""
         for session in list(self._idle):

@@ -117,7 +117,10 @@ class OneSessionEndpoint(SessionEndpoint):
         log = await self.service.log()
         session = self.session(asked)
         found = await log.dependents(session)
-        deleted = await log.delete(session, with_forks=asked.query["with_forks"])
+        with_forks = asked.query["with_forks"]
+        for info in (*(found.forks if with_forks else ()), found.session):
+            await self.service.workshop.give_back(info.id)
+        deleted = await log.delete(session, with_forks=with_forks)
         for each in deleted:
             await self.service.workshop.leave(each)
             self.emit("session", {"action": "deleted", "session": str(each)})

@@ -183,6 +183,11 @@ class Workshop:
             )
         self._remove(job)
 
+    async def give_back(self, session: uuid.UUID) -> None:
+        """A kernel of ours that only waits for the session's next step ends now."""
+        if self._beside is not None:
+            await self._beside.run(self.kernels.leave(session))
+
     async def leave(self, session: uuid.UUID) -> None:
         """The session is gone: what still reads it, or stands for it, ends."""
         for job in self.jobs(session):
