@@ -1,15 +1,18 @@
 """Run by the host to show a tree in a running sandbox: enters it, writes the tree, leaves.
 
-    python -I -S enter.py JSON < tree
+    python -I -S enter.py ORDER < tree
 
+    ORDER: hexadecimal digits of what marshal makes of a dict, which the same Python has written
+    (json, typing or contextlib would take longer to import than a small tree to write):
     {"procs": [cgroup.procs files to join], "uid": int or null, "parent": pid, "pid": of the
      sandbox's init, "alive": pidfd of that init, "root": [device, inode] of the folder that becomes
      the sandbox's root or null, "inside": the user to be in there or null, "folders": null, or for
      a sandbox that cannot be entered {place: the folder of ours that it shows there, read-only}}
 
-    tree: 4 bytes, length of JSON {"place": folder, "names": [name below it, …], "incoming": name,
-    "entries": [[path, type, mode, size, link target], …], "time": seconds}, folders before what
-    lies in them; the bytes of all files in that order; a last byte that says: now show it.
+    tree: 4 bytes, length of what marshal makes of {"place": folder, "names": [name below it, …],
+    "incoming": name, "entries": [[path, type, mode, size, link target], …], "time": seconds},
+    folders before what lies in them; the bytes of all files in that order; a last byte that says:
+    now show it.
 
 The place is a memory file system that is mounted read-only for all of the sandbox. Nothing in
 there can write to it, because nothing in there has a privilege. This program has them as the owner
@@ -25,10 +28,9 @@ full; os.EX_NOINPUT, stdin ended before the last byte; 1, see stderr. With these
 import ctypes
 import errno
 import fcntl
-import json
+import marshal
 import os
 import select
-import signal
 import sys
 
 sys.path.insert(0, __file__.rsplit("/", 3)[0])
@@ -48,6 +50,7 @@ _MS_PRIVATE = 0x40000
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_NO_NEW_PRIVS = 38
+_SIGKILL = 9
 
 _CHUNK = 1 << 20
 
@@ -123,7 +126,7 @@ def _enter(pid: int, alive: int, parent: int, root: list[int] | None, inside: in
         keep_capabilities(lambda: _be(inside))
     # After the last change of credentials, which resets both.
     _check(_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl")
-    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0), "prctl")
     if os.getppid() != parent:
         raise _Ended(os.EX_NOINPUT)
     _check(_libc.unshare(_CLONE_NEWNS), "unshare")
@@ -182,7 +185,7 @@ def _become(procs: list[str], uid: int | None) -> None:
 
 def _show_in(folder: str, parent: int, wanted: Wanted) -> None:
     """Show a tree in a folder of ours. All may read what is in it, only we may write."""
-    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0), "prctl")
     if os.getppid() != parent:
         raise _Ended(os.EX_NOINPUT)
     place = os.open(folder, FOLDER)
@@ -195,10 +198,11 @@ def _told() -> None:
 
 
 def main() -> None:
-    order = json.loads(sys.argv[1])
+    order = marshal.loads(bytes.fromhex(sys.argv[1]))  # noqa: S302 - from the host itself
     try:
         # Before it joins the sandbox's control group: this is no memory of the sandbox.
-        wanted = Wanted(**json.loads(_read(int.from_bytes(_read(4), "big"))))
+        told = _read(int.from_bytes(_read(4), "big"))
+        wanted = Wanted(**marshal.loads(told))  # noqa: S302 - from the host itself
         if order["folders"] is not None:
             _show_in(order["folders"][wanted.place], order["parent"], wanted)
             os._exit(0)

@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import errno
 import json
+import marshal
 import os
 import signal
 import socket
@@ -14,11 +15,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from reprise.errors import SandboxError, TooLarge
+from reprise.log.model import Json
 from reprise.sandbox.child import Child
 from reprise.sandbox.trees import INCOMING, MODIFIED, CheckedTree, Mounted
 
 #: Seconds in which a helper that was told to give up removes what it wrote.
 _PATIENCE = 30.0
+#: So many bytes are sent at once.
+_TOGETHER = 128 << 10
 
 
 class SandboxGone(Exception):
@@ -70,7 +74,8 @@ class Entering:
             with theirs:
                 helper = self._start(theirs, pid, alive)
             try:
-                await _until_told(ours, helper, head(place, names, tree), tree)
+                wanted = marshal.dumps(_wanted(place, names, tree))
+                await _until_told(ours, helper, _framed(wanted), tree)
                 await helper.wait()
             finally:
                 # Also when cancelled: whether it is shown is known before anybody goes on.
@@ -86,7 +91,7 @@ class Entering:
             self._helper = Child.start(
                 [
                     *(sys.executable, "-I", "-S", "-W", "ignore", program),
-                    json.dumps(order),
+                    marshal.dumps(order).hex(),
                 ],
                 pass_fds=[alive],
                 env={"PATH": "/usr/bin:/bin"},
@@ -124,17 +129,22 @@ def may_enter() -> bool:
 
 
 def head(place: str, names: Sequence[str], tree: CheckedTree) -> bytes:
-    """What whoever writes a tree inside is told first: `guest.showing.Wanted`, with its length."""
-    wanted = json.dumps(
-        {
-            "place": place,
-            "names": names,
-            "incoming": INCOMING,
-            "time": MODIFIED,
-            "entries": [[p.path, p.type, p.mode, p.size, p.target or ""] for p in tree.pieces],
-        }
-    ).encode()
-    return len(wanted).to_bytes(4, "big") + wanted
+    """What a guest's parent is told first: `guest.showing.Wanted` as JSON, with its length."""
+    return _framed(json.dumps(_wanted(place, names, tree)).encode())
+
+
+def _wanted(place: str, names: Sequence[str], tree: CheckedTree) -> dict[str, Json]:
+    return {
+        "place": place,
+        "names": list(names),
+        "incoming": INCOMING,
+        "time": MODIFIED,
+        "entries": [[p.path, p.type, p.mode, p.size, p.target or ""] for p in tree.pieces],
+    }
+
+
+def _framed(data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + data
 
 
 async def _until_told(ours: socket.socket, helper: Child, head: bytes, tree: CheckedTree) -> None:
@@ -152,15 +162,30 @@ async def _until_told(ours: socket.socket, helper: Child, head: bytes, tree: Che
 
 
 async def _feed(ours: socket.socket, head: bytes, tree: CheckedTree) -> None:
+    # At once: while the files are read here, the helper goes in.
     if not await _sent(ours, head):
         return
+    # Small files go together: each call of the system for itself would take longer than its bytes.
+    held = bytearray()
     for piece in tree.pieces:
-        if piece.type == "file" and not await _sent(ours, await tree.content(piece)):
+        if piece.type != "file":
+            continue
+        if len(held) >= _TOGETHER:
+            if not await _sent(ours, held):
+                return
+            held = bytearray()
+        content = await tree.content(piece)
+        if len(content) < _TOGETHER:
+            held += content
+        elif await _sent(ours, held) and await _sent(ours, content):
+            held = bytearray()
+        else:
             return
-    await _sent(ours, b"!")
+    held += b"!"
+    await _sent(ours, held)
 
 
-async def _sent(ours: socket.socket, data: bytes) -> bool:
+async def _sent(ours: socket.socket, data: bytes | bytearray) -> bool:
     """Whether the helper still listens; where it has ended, its exit code says more."""
     try:
         await asyncio.get_running_loop().sock_sendall(ours, data)
