@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict
 
 from reprise.client.results import CommandResult, MountResult
-from reprise.log.model import Actor
+from reprise.log.model import Actor, Json
+from reprise.skills.as_json import version_json
 from reprise.skills.contract import Skill, Version
 
 
@@ -74,3 +75,16 @@ class SkillResult(CommandResult):
     mounted: MountResult | None
     installed: tuple[str, ...]
     warnings: tuple[str, ...]
+
+
+def skill_json(result: SkillResult) -> dict[str, Json]:
+    """For programs, what a run of a script says beyond what a command does (`command_json`)."""
+    return {
+        "skill": version_json(result.version),
+        "script": result.script,
+        "compatibility": result.compatibility,
+        "allowed_tools": list(result.allowed_tools),
+        "mounted": None if result.mounted is None else result.mounted.seq,
+        "installed": list(result.installed),
+        "warnings": list(result.warnings),
+    }

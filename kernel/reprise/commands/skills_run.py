@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from reprise.client import Progress, SkillResult, connect
 from reprise.client.results import command_json
+from reprise.client.skill_results import skill_json
 from reprise.commands.opened import add_session, find_session, opened_log, took
 from reprise.commands.ran import (
     given_stdin,
@@ -23,7 +24,6 @@ from reprise.commands.terminal import Terminal
 from reprise.errors import UsageError
 from reprise.log.model import Json
 from reprise.quantities import parse_seconds
-from reprise.skills.as_json import version_json
 
 _EPILOG = """\
 The script runs in the skill's own folder, which is read-only. In its arguments
@@ -138,13 +138,7 @@ def _tell(result: SkillResult, terminal: Terminal) -> None:
 def _as_json(session: uuid.UUID, result: SkillResult) -> dict[str, Json]:
     return {
         "session": str(session),
-        "skill": version_json(result.version),
-        "script": result.script,
-        "compatibility": result.compatibility,
-        "allowed_tools": list(result.allowed_tools),
-        "mounted": None if result.mounted is None else result.mounted.seq,
-        "installed": list(result.installed),
-        "warnings": list(result.warnings),
+        **skill_json(result),
         "exit": exit_code(result),
         **command_json(result),
     }

@@ -184,7 +184,7 @@ class Reader:
         )
         ended = await self._later_outcomes(line[1:], [row[0] for row in page if row[4] is None])
         return [
-            _step_and_outcome((*row[:4], *_event_of(ended[row[0]])) if row[0] in ended else row)
+            step_and_outcome((*row[:4], *_event_of(ended[row[0]])) if row[0] in ended else row)
             for row in page
         ]
 
@@ -325,7 +325,7 @@ class Reader:
                     ],
                 )
                 for row in rows:
-                    yield _network_row(row)
+                    yield network_row(row)
                     after = row[0]
                 if len(rows) < PAGE_ROWS:
                     break
@@ -367,7 +367,7 @@ def network_body(row: NetworkRow) -> str:
     ).decode("ascii")
 
 
-def _network_row(found: Sequence[Any]) -> NetworkRow:
+def network_row(found: Sequence[Any]) -> NetworkRow:
     _, identity, seq, at, verdict, replay, up, down, body = found
     host, port, address, via, reason, duration_us, detail = json.loads(body)
     return NetworkRow(
@@ -393,7 +393,7 @@ def _event_of(outcome: Sequence[Any]) -> tuple[Any, ...]:
     return event, body, chain
 
 
-def _step_and_outcome(row: Sequence[Any]) -> tuple[Step, Outcome | None]:
+def step_and_outcome(row: Sequence[Any]) -> tuple[Step, Outcome | None]:
     seq, event, body, digest, outcome_event, outcome_body, outcome_chain = row
     step = Step(seq, event, parse_step(json.loads(body)), bytes(digest))
     if outcome_body is None:

@@ -16,7 +16,7 @@ from reprise.errors import UsageError
 from reprise.log.lineage import Line, Segment
 from reprise.log.model import ActorKind, Json, Status, Step, StepKind
 from reprise.log.postgres import Log
-from reprise.log.reader import SESSION_QUERY, Reader, _network_row, _step_and_outcome, session_info
+from reprise.log.reader import SESSION_QUERY, Reader, network_row, session_info, step_and_outcome
 from reprise.log.store import NetworkRow, Notice, SessionInfo, SkillMount, StepRecord
 
 #: Steps that are looked through for one page, and at once.
@@ -174,7 +174,7 @@ class _Search:
             if row[0] in later:
                 event, _, _, _, body, chain = later[row[0]]
                 ended = (event, body, chain)
-            record = StepRecord(*_step_and_outcome((*row[:4], *ended)))
+            record = StepRecord(*step_and_outcome((*row[:4], *ended)))
             if self._fits(record):
                 found.append(record)
         return found
@@ -342,7 +342,7 @@ async def find_network(
         for row in rows:
             if len(found) == limit:
                 return Page(tuple(found), (place, number))
-            found.append(_network_row(row))
+            found.append(network_row(row))
             number = row[0]
     return Page(tuple(found), None)
 

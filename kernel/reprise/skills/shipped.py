@@ -18,11 +18,10 @@ from typing import NamedTuple
 import reprise
 from reprise.errors import UnavailableError
 from reprise.skills.contract import EXECUTABLE, PLAIN, SKILL_FILE, Skill, SkillTree
+from reprise.skills.paths import is_left_out
 from reprise.workspace.manifest import Entry, Manifest
 
 _PACKAGE = Path(reprise.__file__).parent
-#: Made by whoever ran a script or installed the package; no part of a skill.
-_MADE = frozenset({"__pycache__", ".ruff_cache", ".mypy_cache", ".DS_Store"})
 
 
 class _Stamp(NamedTuple):
@@ -90,7 +89,7 @@ def _stamps(root: str, below: str) -> Iterator[_Stamp]:
     with os.scandir(Path(root, below)) as entries:
         for entry in entries:
             path = f"{below}/{entry.name}" if below else entry.name
-            if entry.name in _MADE:
+            if is_left_out(entry.name):
                 continue
             if entry.is_dir(follow_symlinks=False):
                 yield from _stamps(root, path)

@@ -16,10 +16,10 @@ from typing import Any, Final, TypeVar
 
 from reprise.client import AsyncKernel, CellResult, CommandResult, Output, SkillResult
 from reprise.client.results import StepResult, command_json
+from reprise.client.skill_results import skill_json
 from reprise.errors import RepriseError
 from reprise.log.model import Json
 from reprise.log.store import SessionInfo
-from reprise.skills.as_json import version_json
 from reprise_server.api.job import Done, Job, Progress
 from reprise_server.api.kernels import Kernels
 from reprise_server.api.session_work import opened_log
@@ -196,17 +196,8 @@ def _done(session: uuid.UUID, result: StepResult) -> Done:
         more |= command_json(result)
         short |= {name: more[name] for name in ("exit_code", "signal", "timed_out", "streams")}
     if isinstance(result, SkillResult):
-        skill: dict[str, Json] = {
-            "skill": version_json(result.version),
-            "script": result.script,
-            "compatibility": result.compatibility,
-            "allowed_tools": list(result.allowed_tools),
-            "mounted": None if result.mounted is None else result.mounted.seq,
-            "installed": list(result.installed),
-            "warnings": list(result.warnings),
-        }
-        short |= skill
-        more |= skill
+        short |= skill_json(result)
+        more |= skill_json(result)
     if result.error is not None:
         more["traceback"] = list(result.error.traceback)
     return Done(short, more)
