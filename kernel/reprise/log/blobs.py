@@ -8,7 +8,7 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -243,11 +243,13 @@ class OwnedBlobs:
                 )
         return _proven(sha256, data)
 
-    async def small(self, sha256s: Sequence[str]) -> dict[str, bytes]:
+    async def small(self, wanted: Mapping[str, int]) -> dict[str, bytes]:
         rows = await self._ask(
-            "SELECT encode(sha256, 'hex'), data FROM reprise.blobs"
-            " WHERE owner = %s AND sha256 = ANY (%b::bytea[]) AND data IS NOT NULL",
-            [self._owner, [_digest(name) for name in sha256s]],
+            "SELECT encode(b.sha256, 'hex'), b.data"
+            " FROM unnest(%b::bytea[], %s::bigint[]) AS w(sha256, size)"
+            " JOIN reprise.blobs b ON b.owner = %s AND b.sha256 = w.sha256 AND b.size = w.size"
+            " WHERE b.data IS NOT NULL",
+            [[_digest(name) for name in wanted], list(wanted.values()), self._owner],
         )
         return {name: _proven(name, data) for name, data in rows}
 

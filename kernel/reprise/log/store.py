@@ -206,8 +206,9 @@ class Blobs(Protocol):
     async def get(self, sha256: str) -> bytes:
         """Raises LogCorrupt when it is missing or its bytes do not match its name."""
 
-    async def small(self, sha256s: Sequence[str]) -> dict[str, bytes]:
-        """In one round trip those that Postgres holds itself. Raises LogCorrupt as `get`."""
+    async def small(self, wanted: Mapping[str, int]) -> dict[str, bytes]:
+        """In one round trip those that Postgres holds itself and that have the size (bytes) that is
+        said. Raises LogCorrupt as `get`."""
 
     async def missing(self, sha256s: Sequence[str]) -> set[str]:
         """Those of `sha256s` that are not stored."""
