@@ -34,7 +34,7 @@ class ReadAhead:
             wanted = self._from(self._places[sha256])
             self._held = await self._blobs.small(wanted)
             for name in wanted.keys() - self._held.keys():
-                del self._places[name]
+                self._places.pop(name, None)  # it may be gone already
         held = self._held.get(sha256)
         return await self._blobs.get(sha256) if held is None else held
 
