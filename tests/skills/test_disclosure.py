@@ -297,6 +297,18 @@ async def test_a_shipped_skill_that_was_revoked_is_not_told_of(log: Log, catalog
         await view.load("profile-dataset")
 
 
+async def test_what_came_with_reprise_stays_trusted_after_an_upgrade(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = await meant(catalog, "profile-dataset")
+    for module in ("catalog", "trust", "reading"):
+        monkeypatch.setattr(f"reprise.skills.{module}.shipped_digests", frozenset)
+    assert await catalog.standings([old.digest]) == {old.digest: "trusted"}
+    await catalog.revoke(old.digest, reason="not here")
+    assert await catalog.standings([old.digest]) == {old.digest: "revoked"}
+    assert (await meant(catalog, f"sha256:{old.digest}")).standing == "revoked"
+
+
 async def test_names_that_are_none_and_skills_that_are_none(log: Log, add: Add) -> None:
     view = await Disclosure.begin(log)
     for name in ("nothing", "team/ml:nothing", "sha256:" + "0" * 64):

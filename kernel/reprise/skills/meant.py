@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from reprise import __version__
 from reprise.errors import SkillNotFound, UnavailableError
 from reprise.skills.catalog import Catalog
 from reprise.skills.contract import PERSONAL, Origin, Reference, Skill, Version
@@ -33,7 +34,11 @@ async def meant(catalog: Catalog, ref: Reference | str) -> Version:
         return version
     found = await asyncio.to_thread(_shipped, named.name or "")
     if found is not None and (version is None or version.digest != found.digest):
-        return await catalog.add(found, Origin("shipped"))
+        added = await catalog.add(found, Origin("shipped"))
+        if added.standing == "trusted":
+            # An upgrade may bring another content. Who used this one goes on with what is trusted.
+            await catalog.trust(added.digest, reason=f"It came with Reprise {__version__}.")
+        return added
     return version or await catalog.find(named)
 
 
