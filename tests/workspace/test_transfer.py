@@ -207,9 +207,9 @@ async def test_an_upload_that_is_cut_off_leaves_all_as_it_was(guest: Guest, log:
     class Stuck:
         """Blobs that never come."""
 
-        async def get(self, sha256: str) -> bytes:
+        async def small(self, wanted: Mapping[str, int]) -> dict[str, bytes]:
             stuck.set()
-            return await asyncio.Future[bytes]()
+            return await asyncio.Future[dict[str, bytes]]()
 
     stuck = asyncio.Event()
     going = asyncio.ensure_future(apply_upload(guest, payload, cast(Blobs, Stuck())))
