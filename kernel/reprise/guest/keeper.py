@@ -60,8 +60,12 @@ _STOP_ROUNDS = 20
 _SCORE_TRIES = 50
 _SCORE_PAUSE_S = 0.0002
 
-#: Ignored by the guest or by Python, hence by a program that does not ask for them.
-_IGNORED = (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGCHLD)
+#: Ignored by the guest or by Python, hence by a program that does not ask for them. The last two
+#: by what nohup, or a shell in the background, has started.
+_IGNORED = (
+    *(signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGCHLD),
+    *(signal.SIGHUP, signal.SIGQUIT),
+)
 
 
 class Program(NamedTuple):
