@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from reprise.errors import UsageError
-from reprise.log.model import Actor, Json, StepKind, sha256_hex
+from reprise.log.model import SKILLS, Actor, Json, StepKind, sha256_hex
 from reprise.workspace.manifest import BadManifest, check_path, path_bytes
 
 #: The contract's bound on an idempotency key (docs/messages.md).
@@ -156,7 +156,7 @@ def below(folder: str, path: str) -> str:
 
 def mount_target(target: str | None, name: str) -> str:
     """Where to show a folder called `name`. Raises UsageError; the kernel checks it again."""
-    found = target if target is not None else f"/skills/{name}"
+    found = target if target is not None else f"{SKILLS}{name}"
     if not found.startswith("/"):
         raise UsageError(f"{found!r} is not an absolute path, such as /skills/{name}.")
     return found.rstrip("/") or "/"

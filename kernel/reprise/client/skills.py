@@ -20,7 +20,7 @@ from reprise.client.skill_results import Progress, RunOptions, SkillMounted, Ski
 from reprise.client.sources import Source
 from reprise.client.workspace import LiveWorkspace
 from reprise.errors import RepriseError, SkillRevoked, UsageError
-from reprise.log.model import Actor, Json
+from reprise.log.model import SKILLS, Actor, Json
 from reprise.log.store import LogReader
 from reprise.skills.catalog import Catalog
 from reprise.skills.command import script_command, variables
@@ -30,8 +30,6 @@ from reprise.skills.meant import meant
 from reprise.skills.requirements import session_python
 from reprise.skills.script import PYTHON, Script, find_script
 
-#: Where a skill is mounted, by its name.
-PLACE: Final = "/skills"
 #: How an end of a script counts; of the others it cannot be told whose fault they were.
 _USES: Final[Mapping[str, Use]] = {"ok": "run", "error": "failure", "timeout": "failure"}
 
@@ -76,7 +74,7 @@ class SessionSkills:
         self, version: Version, tree: SkillTree, actor: Actor | None, tell: Tell
     ) -> tuple[str, MountResult | None]:
         """Where it lies, and the step that was needed for that."""
-        target = f"{PLACE}/{version.name}"
+        target = f"{SKILLS}{version.name}"
         found = await self._there(target, version)
         if found is not None:
             return found, None
@@ -128,7 +126,7 @@ class SessionSkills:
 
         Another client may have mounted another one there between our mount and our command.
         """
-        target = f"{PLACE}/{version.name}"
+        target = f"{SKILLS}{version.name}"
         mounts = await (await self._reader()).skill_mounts()
         before = [each for each in mounts if each.target == target and each.seq < seq]
         if not before or before[-1].tree != version.digest:
@@ -164,7 +162,7 @@ class SessionSkills:
         there = await self._workspace.programs(wanted)
         program = _program(found, there)
         path, mounted = await self._mounted(version, skill.tree, actor, tell)
-        place = await self._place(isolated=path == f"{PLACE}/{version.name}")
+        place = await self._place(isolated=path == f"{SKILLS}{version.name}")
         if found.is_python and place.python == PYTHON and PYTHON not in there:
             raise _no_program(found.path, PYTHON)
         needing = Needing(

@@ -22,7 +22,8 @@ from reprise.log.as_json import check_json, mount_json, notice_json, step_json
 from reprise.log.model import Json, Status
 from reprise.log.postgres import Log
 from reprise.log.reader import Reader
-from reprise.log.store import Notice, SkillMount, StepRecord
+from reprise.log.store import Notice, StepRecord
+from reprise.replay.vouched import vouched
 from reprise.skills.command import without_preparation
 
 EXAMPLES = """\
@@ -116,7 +117,7 @@ async def _as_table(reader: Reader, start: int, terminal: Terminal) -> None:
         )
     )
     notices = await _notices_by_step(reader)
-    revoked = {mount.seq: mount for mount in await _revoked(reader)}
+    revoked = {mount.seq for mount in (await vouched(reader)).revoked}
     async for record in reader.records(start, outputs=False):
         outcome = record.outcome
         status = "running" if outcome is None else outcome.status
@@ -136,13 +137,6 @@ async def _as_table(reader: Reader, start: int, terminal: Terminal) -> None:
             terminal.line(f"{'':>6}  {terminal.paint(notice.text, 'dim')}")
     for notice in notices.get(None, ()):
         terminal.line(f"{when(notice.at):>27}  {notice.text}")
-
-
-async def _revoked(reader: Reader) -> list[SkillMount]:
-    """The skills of this session that have been revoked."""
-    mounts = await reader.skill_mounts()
-    standings = await reader.standings({mount.tree for mount in mounts})
-    return [mount for mount in mounts if standings.get(mount.tree) == "revoked"]
 
 
 async def _notices_by_step(reader: Reader) -> dict[int | None, list[Notice]]:
@@ -168,7 +162,7 @@ async def _as_json(reader: Reader, start: int, outputs: bool, terminal: Terminal
     async for record in reader.records(start, outputs=outputs):
         terminal.piece(between + json.dumps(step_json(record, outputs), allow_nan=False))
         between = ",\n    "
-    revoked = [mount_json(mount) for mount in await _revoked(reader)]
+    revoked = [mount_json(mount) for mount in (await vouched(reader)).revoked]
     notices = [notice_json(notice) for notice in await reader.notices()]
     tail = {"revoked_skills": revoked, "notices": notices}
     terminal.piece("\n  ],\n  " + json.dumps(tail)[1:-1] + "\n}\n")

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from reprise.errors import RepriseError, SkillNotTrusted, SkillRevoked
 from reprise.jupyter.steps import StepRequest
-from reprise.log.model import Step
-from reprise.log.mounted import SKILLS
+from reprise.log.model import SKILLS, Step
 from reprise.replay.engine import LiveSession
 from reprise.replay.vouched import standings
 from reprise.sandbox.trust import check_trust
@@ -66,10 +65,10 @@ async def record_mount(session: LiveSession, step: Step) -> None:
     target, tree = str(step.payload["target"]), str(step.payload["tree"])
     if not target.startswith(SKILLS):
         return
+    # Most kernels mount no skill, and need not load what counts them.
+    from reprise.skills.trust import Trust  # noqa: PLC0415
+
     try:
-        await session.database.query(
-            "SELECT reprise.use_skill(%s, 'mount', %s, %s, NULL)",
-            [tree, session.session, step.seq],
-        )
+        await Trust(session.database).used(tree, "mount", session=session.session, seq=step.seq)
     except RepriseError as error:
         log.warning("The mount of %s was not counted: %s", target, error)

@@ -38,6 +38,7 @@ from reprise.log.postgres import Log, now_us
 from reprise.log.store import Notice, SessionLog
 from reprise.replay.engine import LiveSession
 from reprise.replay.surroundings import SessionPlan
+from reprise.replay.vouched import Vouched
 from reprise.sandbox.environment import environment_spec
 from reprise.workspace.folder import HostFolder
 
@@ -108,7 +109,7 @@ class KernelProcess:
             ),
             self._open_log,
             self._holder(),
-            lambda opened: self._opened(opened, session, screen),
+            lambda opened, known: self._opened(opened, known, screen),
             self._sandbox_started,
             begun.container,
         )
@@ -152,9 +153,9 @@ class KernelProcess:
         )
         return opened, session
 
-    async def _opened(self, opened: SessionLog, session: LiveSession, screen: Screen) -> None:
+    async def _opened(self, opened: SessionLog, known: Vouched, screen: Screen) -> None:
         # Asked of the whole history again: trust may have come, or gone, since it was recorded.
-        screen.opened(await opened.first_untrusted(session.vouched.trusted))
+        screen.opened(await opened.first_untrusted(known.trusted))
         left, self._session_id = self._session_id, opened.session
         for word in self._words:
             await opened.note(Notice(None, now_us(), "identity-not-followed", word, {}))

@@ -25,6 +25,9 @@ StepKind = Literal["cell", "command", "upload", "mount", "comm", "restart"]
 Status = Literal["ok", "error", "interrupted", "timeout", "died", "lost"]
 ActorKind = Literal["user", "agent", "system"]
 
+#: Where skills are mounted: trees that bring code to run. What lies elsewhere is data.
+SKILLS = "/skills/"
+
 STEP_KINDS: tuple[StepKind, ...] = ("cell", "command", "upload", "mount", "comm", "restart")
 STATUSES: tuple[Status, ...] = ("ok", "error", "interrupted", "timeout", "died", "lost")
 

@@ -8,10 +8,8 @@ from collections.abc import Collection, Sequence
 
 from reprise.log.blobs import Ask
 from reprise.log.lineage import Line, along, columns
+from reprise.log.model import SKILLS
 from reprise.log.store import SessionInfo, SkillMount, Standing
-
-#: Where skills are mounted: trees that bring code to run. What lies elsewhere is data.
-SKILLS = "/skills/"
 
 
 async def select_skill_mounts(ask: Ask, line: Line) -> list[SkillMount]:

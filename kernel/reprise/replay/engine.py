@@ -64,7 +64,7 @@ class LiveSession:
         start: SessionPlan,
         open_log: Callable[[], Awaitable[tuple[Log, uuid.UUID]]],
         holder: Mapping[str, Json],
-        on_open: Callable[[SessionLog], Awaitable[None]],
+        on_open: Callable[[SessionLog, Vouched], Awaitable[None]],
         on_sandbox: Callable[[int], None],
         first: asyncio.Task[Container] | None = None,
     ) -> None:
@@ -236,16 +236,13 @@ class LiveSession:
             await self._tell_of_changes(opened, environment)
             await opened.record_environment(environment.digest, environment.to_json())
             await self.upkeep.begin(opened)
-            before, self.vouched = self.vouched, await vouched(opened)
-            try:
-                await self._tell_of_revoked(opened)
-                await self._on_open(opened)
-            except BaseException:
-                self.vouched = before
-                raise
+            known = await vouched(opened)
+            await self._tell_of_revoked(opened, known)
+            await self._on_open(opened, known)
         except BaseException:
             await opened.close()  # or the next attempt would wait for a lease of our own
             raise
+        self.vouched = known
         return opened
 
     async def attach(self, session: uuid.UUID) -> int:
@@ -324,8 +321,8 @@ class LiveSession:
         self._router.notice(notice)
         await opened.note(notice)
 
-    async def _tell_of_revoked(self, opened: SessionLog) -> None:
-        for mount in self.vouched.revoked:
+    async def _tell_of_revoked(self, opened: SessionLog, known: Vouched) -> None:
+        for mount in known.revoked:
             text = (
                 f"The skill {mount.target} (step {mount.seq}) was revoked. This session goes on "
                 "with it, but it is mounted nowhere anew: `reprise skills show "

@@ -62,11 +62,9 @@ async def standings(reader: LogReader, trees: Collection[str]) -> dict[str, Stan
     if not trees:
         return {}
     # Most sessions use no skill; their kernels need not read those that come with Reprise.
+    from reprise.skills.rows import standing_of  # noqa: PLC0415
     from reprise.skills.shipped import shipped_digests  # noqa: PLC0415
 
     shipped = shipped_digests()
     found = await reader.standings(trees)
-    return {
-        tree: "trusted" if tree in shipped and standing == "untrusted" else standing
-        for tree, standing in found.items()
-    }
+    return {tree: standing_of(said, tree, shipped) for tree, said in found.items()}

@@ -6,10 +6,8 @@ import os
 from collections.abc import Mapping
 
 from reprise.errors import UntrustedCode
+from reprise.log.model import SKILLS
 from reprise.settings import RUN_UNTRUSTED
-
-#: Where skills are mounted: trees that bring code to run. What lies elsewhere is data.
-SKILLS = "/skills/"
 
 
 def check_trust(target: str, *, trusted: bool, environ: Mapping[str, str] = os.environ) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reprise.errors import RepriseError
-from reprise.log.model import Json
+from reprise.log.model import SKILLS, Json
 from reprise.log.store import Standing
 from reprise.skills.contract import EXECUTABLE, SKILL_FILE, Skill
 from reprise.skills.quoted import block, cut, one_line, quoted
@@ -84,7 +84,7 @@ class Loaded:
 
 def base(name: str) -> str:
     """Where a skill lies in a sandbox once it is mounted."""
-    return f"/skills/{name}"
+    return f"{SKILLS}{name}"
 
 
 def loaded(skill: Skill, reference: str, standing: Standing, *, deprecated: bool = False) -> Loaded:

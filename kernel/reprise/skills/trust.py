@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 
 from reprise.log.model import Json
+from reprise.log.mounted import select_standings
 from reprise.log.store import Standing
 from reprise.skills.contract import PERSONAL, Scope, Usage, Use
 from reprise.skills.refusals import Asking, storable
@@ -25,12 +26,9 @@ class Trust(Asking):
         organisation, what a reviewer trusted there.
         """
         wanted = list(dict.fromkeys(digests))
-        rows = await self._ask(
-            "SELECT digest, standing FROM reprise.skill_standings(%s::text[])", [wanted]
-        )
         shipped = shipped_digests()
-        said = {digest: standing_of(standing, digest, shipped) for digest, standing in rows}
-        return {digest: said[digest] for digest in wanted}
+        said = await select_standings(self._ask, wanted)
+        return {digest: standing_of(said[digest], digest, shipped) for digest in wanted}
 
     async def trust(self, digest: str, *, scope: Scope = PERSONAL, reason: str = "") -> None:
         """Let a content run: for oneself, or as a reviewer for a scope that has it.
