@@ -14,6 +14,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import NoReturn, Protocol, cast
 
 from reprise import __version__
@@ -46,8 +47,15 @@ COMMANDS: dict[str, str] = {
     "kernelspec": "install the kernel; wrap another language's kernel",
     "env": "packages, data, limits and network of your sandboxes",
     "skills": "skills: checked, kept in a catalog, promoted, moved, run in a session",
+    "agent": "give the agent a task in a notebook, with approvals at the prompt",
+    "policy": "what the agent may do: show, check, try and set policies",
+    "eval": "measure whether a skill helps: tasks with and without it",
+    "mcp": "offer sessions and skills to other agents, by the Model Context Protocol",
     "shim": "say where the file lies that gives a Dagger engine's containers their limits",
 }
+
+#: Those that stand on the engine: the agent's.
+ABOVE = frozenset({"agent", "policy", "eval", "mcp", "demo-agent"})
 
 _WHAT = "A Jupyter kernel whose state can always be played again."
 
@@ -133,7 +141,18 @@ def _dispatch(argv: list[str], terminal: Terminal) -> int:
 
 
 def command(name: str) -> CommandModule:
-    """The module of a command. One that Python has a keyword for ends with an underscore."""
+    """The module of a command. One that Python has a keyword for ends with an underscore.
+
+    A command of what stands on the engine (the agent) names its module by an entry point of the
+    group `reprise.commands`: the engine does not import it.
+    """
+    if name in ABOVE:
+        for found in entry_points(group="reprise.commands", name=name):
+            return cast(CommandModule, found.load())
+        raise UnavailableError(
+            f"`reprise {name}` is not installed whole: its entry point is missing. Install "
+            "jupyter-reprise again."
+        )
     module = f"{name}_" if keyword.iskeyword(name) else name
     return cast(CommandModule, import_module(f"reprise.commands.{module}"))
 

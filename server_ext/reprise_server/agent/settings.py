@@ -1,0 +1,74 @@
+"""What an operator sets of the agent in `jupyter_server_config.py`, or a person by variables."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from traitlets import Dict, Enum, Float, Int, Integer, List, Unicode, default
+from traitlets.config import LoggingConfigurable
+
+#: The key is read from here and from nowhere else by default; it is never written anywhere.
+KEY: Final = "ANTHROPIC_API_KEY"
+
+
+class RepriseAgent(LoggingConfigurable):
+    """Settings of the agent: `c.RepriseAgent.model = "claude-opus-5-5"`."""
+
+    model = Unicode("claude-sonnet-5-5", config=True, help="The model of new conversations.")
+    provider = Enum(
+        ["anthropic", "bedrock", "vertex"],
+        "anthropic",
+        config=True,
+        help="Whose clients speak with the model: Anthropic's API (or any endpoint that speaks it),"
+        " Amazon Bedrock, Google Vertex AI.",
+    )
+    base_url = Unicode(
+        "", config=True, help="Another endpoint of the Messages API (default: ANTHROPIC_BASE_URL)."
+    )
+    api_key = Unicode(
+        "",
+        config=True,
+        help=f"The key of the API (default: the variable {KEY}). It stays in this process.",
+    )
+    max_tokens = Integer(16_000, min=1, config=True, help="Tokens of one answer, at most.")
+    context_tokens = Integer(
+        200_000, min=10_000, config=True, help="The model's context; near it, it is compacted."
+    )
+    turn_requests = Integer(50, min=1, config=True, help="Requests to the model in one turn.")
+    turn_tokens = Integer(
+        0, min=0, config=True, help="Tokens of one turn, in and out; 0: no bound."
+    )
+    money = Unicode(
+        "",
+        config=True,
+        help='What one conversation may cost, such as "2.50 USD"; empty: no bound. A model without'
+        " a price in `prices` is refused then.",
+    )
+    prices = Dict(
+        config=True,
+        help="What a million tokens cost, by model: {model: {input, output, cache_write,"
+        ' cache_read, currency}}; amounts as texts ("3.00").',
+    )
+    attempts = Int(8, min=1, config=True, help="Times that one request is tried, waits between.")
+    longest_wait = Float(
+        300.0, min=0.0, config=True, help="Seconds of one wait, whatever the server asks for."
+    )
+    approval_patience = Float(
+        300.0, min=1.0, config=True, help="Seconds after which an unanswered question is denied."
+    )
+    policy_file = Unicode(
+        "", config=True, help="A policy of this server, above those of the organisation and teams."
+    )
+    mcp_servers = Dict(
+        config=True,
+        help="MCP servers whose tools are offered to the agent: {NAME: {command: [WORD, …], env}}"
+        " or {NAME: {url, headers}}.",
+    )
+    untrusted_paths = List(
+        Unicode(), config=True, help="Patterns of workspace paths whose content is not trusted."
+    )
+
+    @default("api_key")
+    def _api_key(self) -> str:
+        return os.environ.get(KEY, "")
