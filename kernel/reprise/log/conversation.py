@@ -32,6 +32,7 @@ from typing import Any, Final, Literal, get_args
 #:           edits: [{cell, before, after}], outside: [text], session?: uuid}
 #: compacted {content: [block], before: seq}: stands for all entries before that one
 #: ended     {status, why?}
+#: continued {by: person or null}: the turn that had ended goes on; what it may cost counts anew
 #: undone    {turn, session, at, cells: [id] put back, kept: [id] edited since, outside: [text]}
 Kind = Literal[
     "begun",
@@ -49,6 +50,7 @@ Kind = Literal[
     "result",
     "compacted",
     "ended",
+    "continued",
     "undone",
 ]
 KINDS: Final = get_args(Kind)

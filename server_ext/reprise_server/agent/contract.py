@@ -5,7 +5,7 @@ what the model is sent, what a page or a terminal shows and what a restarted ser
 all read from it. Nothing happens before the entry that says it will is committed:
 
     said ─ notebook ─ asked ─ answered ─ called ─ (question ─ decided) ─ running ─ result ─ asked …
-         └ state, compacted, waiting, session                                     … ─ ended ─ undone
+         └ state, compacted, waiting, session                 … ─ ended (─ continued …) ─ undone
 
 A call that has no `running` entry never ran. One that has `running` and no `result` may have run:
 it is *lost*, never run again unasked, and the model is told so.
