@@ -195,8 +195,28 @@ class _Collection:
             " FROM reprise.recorded WHERE owner = %s) AS r WHERE r.sha256 = u.sha256",
             [self._owner],
         )
+        await self._strike_conversations()
         await self._strike_trees()
         await self._strike_seen()
+
+    async def _strike_conversations(self) -> None:
+        """Notebooks as they were before a turn, and whatever else an entry names."""
+        place = (uuid.UUID(int=0), -1)
+        while True:
+            rows = await self._ask(
+                "SELECT conversation, seq, body FROM (SELECT conversation, seq, body::text, size,"
+                "  sum(size) OVER (ORDER BY conversation, seq) AS total"
+                "  FROM reprise.conversation_entries WHERE owner = %s"
+                "  AND (conversation, seq) > (%s::uuid, %s::bigint)"
+                "  ORDER BY conversation, seq LIMIT %s) AS page WHERE total - size < %s"
+                " ORDER BY conversation, seq",
+                [self._owner, *place, _PAGE_ROWS, _PAGE_BYTES],
+            )
+            if not rows:
+                return
+            for conversation, seq, body in rows:
+                await self._strike(named_in(body.encode("utf-8")))
+                place = (conversation, seq)
 
     async def _strike(self, names: Collection[str]) -> None:
         """Many at a time: each step names something, and a log is long."""

@@ -5,6 +5,7 @@ Each entry is committed before what it says happens, so a conversation is whole 
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -98,3 +99,13 @@ class ConversationInfo:
     last_us: int
     entries: int
     turns: int
+
+
+#: What the chain of every conversation begins with.
+FIRST: Final = hashlib.sha256(b"reprise-conversation-1").digest()
+
+
+def next_digest(chain: bytes, entry: Entry, body: bytes) -> bytes:
+    """The chain after an entry. body: its canonical text. Postgres computes the same (0008)."""
+    place = f"{entry.seq} {entry.turn} {entry.kind} {entry.at_us} "
+    return hashlib.sha256(chain + place.encode("ascii") + body).digest()

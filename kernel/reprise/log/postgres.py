@@ -317,6 +317,30 @@ class Log:
         reader = await self.reader(session)
         return await check_session(self._ask, reader, blobs=blobs)
 
+    @property
+    def dsn(self) -> str:
+        """How the database is reached, for `connect.explained`; it may hold a password."""
+        return self._dsn
+
+    @property
+    def blobs(self) -> OwnedBlobs:
+        return self._blobs
+
+    async def connection(self) -> Connection:
+        """A connection of the caller's own, as the kernel role. Raises DatabaseUnavailable."""
+        return await self._open()
+
+    async def as_owner(self, doing: str, statement: str, values: Sequence[Any]) -> None:
+        """Run one statement as the owner role, once. doing: for the refusal, in words.
+
+        Raises UnavailableError when this login may not; psycopg.Error as it comes.
+        """
+        connection = await self._open_as_owner(doing)
+        try:
+            await connection.execute(statement, values)
+        finally:
+            await connection.close()
+
     async def close(self) -> None:
         """End the use of the database; sessions that were acquired are closed before."""
         self._closed = True
