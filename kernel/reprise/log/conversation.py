@@ -30,7 +30,7 @@ from typing import Any, Final, Literal, get_args
 #:           "cancelled", reason?, grant?: {scope, rule, taints}}
 #: running   {id}: from here on the call may have had effects
 #: result    {id, status, content: [block], steps: [seq], taints: [{kind, source}],
-#:           edits: [{cell, before, after}], outside: [text], session?: uuid}
+#:           edits: [{cell, before, after, moved?}], outside: [text], session?: uuid}
 #: compacted {content: [block], before: seq}: stands for all entries before that one
 #: ended     {status, why?}
 #: continued {by: person or null}: the turn that had ended goes on; what it may cost counts anew

@@ -225,14 +225,28 @@ class BadCall(UsageError):
 
 @dataclass(frozen=True)
 class Edit:
-    """A change of one cell. before, after: sha256 of its source and type, None where none is."""
+    """A change of one cell. before, after: sha256 of its source and type, None where none is.
+
+    Of a move and of painted outputs both are the same.  moved: it was brought to another place.
+    """
 
     cell: str
     before: str | None
     after: str | None
+    moved: bool = False
 
     def to_json(self) -> dict[str, Json]:
-        return {"cell": self.cell, "before": self.before, "after": self.after}
+        return {
+            "cell": self.cell,
+            "before": self.before,
+            "after": self.after,
+            **({"moved": True} if self.moved else {}),
+        }
+
+    @classmethod
+    def of(cls, given: Mapping[str, Json]) -> Edit:
+        """The edit that `to_json` gave."""
+        return cls(given["cell"], given["before"], given["after"], bool(given.get("moved")))
 
 
 @dataclass(frozen=True)
@@ -316,6 +330,8 @@ class Change:
     cell: the cell's id; of an insert the id that it will have.  was: sha256 of the source and type
     as the agent read them (`cell_hash`), required to replace, delete and move; None otherwise.
     after: of insert and move: the cell it follows, "" for the top.
+    restored: of an undo's insert or replace: the whole cell as it was; else the agent wrote it, and
+    its metadata say so.
     """
 
     what: Literal["insert", "replace", "delete", "move", "outputs"]
@@ -326,6 +342,7 @@ class Change:
     source: str | None = None
     outputs: Sequence[Mapping[str, Any]] | None = None
     execution_count: int | None = None
+    restored: Mapping[str, Any] | None = None
 
 
 class Document(Protocol):
