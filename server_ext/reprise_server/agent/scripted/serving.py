@@ -98,15 +98,9 @@ class _Handler(BaseHTTPRequestHandler):
         if length > MAX_BODY:
             self.close_connection = True
             message = "Request exceeds the maximum size"
-            body = {"type": "error", "error": {"type": "request_too_large", "message": message}}
-            self._send(Json(413, body))
+            self._send(Json(413, wire.error_event("request_too_large", message)))
             return
-        raw = self.rfile.read(length)
-        body: Any = None
-        try:
-            body = json.loads(raw) if raw else None
-        except ValueError:
-            pass  # Told as a body that is no JSON.
+        body = _parsed(self.rfile.read(length))
         headers = {name.lower(): value for name, value in self.headers.items()}
         keys = set()
         if given := headers.pop("x-api-key", None):
@@ -261,6 +255,18 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *args: Any) -> None:
         """Not on the terminal; `requests` has them."""
+
+
+def _parsed(raw: bytes) -> Any:
+    """None for what is no JSON, which the checks refuse as such; so are NaN and its like."""
+    try:
+        return json.loads(raw, parse_constant=_no_number)
+    except ValueError:
+        return None
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(name)
 
 
 def _cut(data: bytes, size: int) -> Iterator[bytes]:
