@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reprise.bundle.notebook import _Outputs, as_notebook, bash_cell
+from reprise.bundle.notebook import as_notebook, bash_cell
+from reprise.bundle.outputs import Outputs
 from reprise.log.model import OutputEntry
 from reprise.log.postgres import Log
 from tests.bundle.sample import ODD, begin, cell, run, text
@@ -70,7 +71,7 @@ async def test_cells_keep_their_ids_and_what_a_page_asks_for_is_left_out(log: Lo
 
 
 def shown(*entries: OutputEntry) -> list[dict[str, Any]]:
-    outputs = _Outputs({}, 5)
+    outputs = Outputs({}, 5)
     for entry in entries:
         outputs.add(entry)
     return outputs.list

@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from reprise.bundle.notebook import clean
+from reprise.bundle.outputs import clean
 from reprise.errors import UnavailableError, UsageError
 from reprise.log.reader import Reader
 from reprise.log.store import StepRecord
