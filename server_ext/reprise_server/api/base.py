@@ -246,6 +246,23 @@ class Endpoint(APIHandler):
             raise HTTPError(HTTPStatus.FORBIDDEN)
         return self._admitted.person
 
+    @property
+    def from_browser(self) -> bool:
+        """Whether a browser asks, where a script may be what asks: no script can leave out what
+        these headers say of it (Fetch, "forbidden request-header"). A program that has the token
+        and keeps cookies is none."""
+        headers = self.request.headers
+        return (
+            "Origin" in headers
+            or any(name.startswith("Sec-Fetch-") for name in headers)
+            or ("Cookie" in headers and "Authorization" not in headers)
+        )
+
+    @property
+    def body_sent(self) -> bytes:
+        """The body as it came, while the operation runs."""
+        return bytes(self._incoming.body)
+
     def emit(self, event: str, said: Mapping[str, Any]) -> None:
         """Tell listeners of Jupyter's event system that this person did something."""
         self.service.emit(event, {"by": str(self.person), **said})

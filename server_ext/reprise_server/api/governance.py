@@ -7,12 +7,19 @@ Postgres decides after it, and its refusal stands whatever was found here.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from reprise.errors import NotAllowed
 from reprise.log.connect import KERNEL_ROLE
+from reprise_server.api.deciding import Choice, Matter
+from reprise_server.api.document import JUPYTERS
 from reprise_server.api.people import Person
+from reprise_server.api.refusals import Refused
 
 if TYPE_CHECKING:
     from reprise_server.api.base import Endpoint
@@ -59,6 +66,14 @@ WIDENING: Final[frozenset[Verb]] = frozenset(
 )
 
 
+#: The header in which a request names the decision that was pressed for it.
+DECISION: Final = "X-Reprise-Decision"
+#: Seconds until such a decision ends by itself.
+PATIENCE_S: Final = 300.0
+ALLOW: Final = Choice("allow", "Allow", "accept")
+REFUSE: Final = Choice("refuse", "Do not", "reject")
+
+
 @dataclass(frozen=True)
 class Act:
     """What is to be done. scope: "personal", "team/NAME", "organisation", or "machine" for what
@@ -87,8 +102,9 @@ class May:
 async def admit(endpoint: Endpoint, act: Act) -> None:
     """Let an act of governance through, or raise NotAllowed with who may and why.
 
-    Every act that widens rights comes through here before anything is changed. This is where a
-    decision that was pressed in a frame of its own will be asked for.
+    Every act that widens rights comes through here before anything is changed. One that a browser
+    asks for is pressed in a decision frame first: a script in the page may be what asks. Raises
+    Refused (428) with the decision until it was.
     """
     login = await endpoint.service.login()
     settings = endpoint.service.settings
@@ -97,6 +113,71 @@ async def admit(endpoint: Endpoint, act: Act) -> None:
     found = judge(endpoint.person, login, settings)
     if not found.may:
         raise NotAllowed(f"{found.why} Nothing was changed.")
+    if act.widens and endpoint.from_browser:
+        must_be_pressed(endpoint, act)
+
+
+def must_be_pressed(endpoint: Endpoint, act: Act) -> None:
+    """Let through what a person has pressed for just now: this very request, once.
+
+    Raises Refused (428) that names the decision to show.
+    """
+    decisions, person = endpoint.service.decisions, endpoint.person
+    key = _key(endpoint, act)
+    with suppress(ValueError):
+        named = uuid.UUID(endpoint.request.headers.get(DECISION, ""))
+        if decisions.take(named, key, person, ALLOW.option):
+            return
+    decision, new = decisions.open(_matter(endpoint, act), person, key, PATIENCE_S)
+    if new:
+        said = {"action": "asked", "decision": str(decision.id), "title": decision.matter.title}
+        endpoint.emit("decision", said)
+    raise Refused(
+        428,
+        "decision-needed",
+        "This widens what somebody or something may do, so a person presses it in a frame of its"
+        f" own. Nothing was changed. Show the frame, then ask again with {DECISION}.",
+        details={
+            "decision": str(decision.id),
+            "frame": f"{endpoint.base_url}reprise/api/decisions/{decision.id}/frame",
+        },
+    )
+
+
+def _key(endpoint: Endpoint, act: Act) -> str:
+    """Of this very request of this person: a press allows no other."""
+    query = {
+        name: [value.hex() for value in values]
+        for name, values in sorted(endpoint.request.query_arguments.items())
+        if name not in JUPYTERS
+    }
+    said = [
+        endpoint.person.key,
+        str(endpoint.request.method),
+        str(endpoint.request.path),
+        query,
+        [act.verb, act.scope, act.what],
+        hashlib.sha256(endpoint.body_sent).hexdigest(),
+    ]
+    return f"act:{hashlib.sha256(json.dumps(said).encode()).hexdigest()}"
+
+
+def _matter(endpoint: Endpoint, act: Act) -> Matter:
+    said = [("What", act.what), ("In the scope", act.scope)]
+    query = endpoint.request.query
+    body = endpoint.body_sent.decode("utf-8", "backslashreplace")
+    said.append(("The request", f"{endpoint.request.method} {endpoint.request.path}"))
+    if query:
+        said.append(("Its query", query))
+    if body:
+        said.append(("Its body", body))
+    return Matter(
+        f"{endpoint.person} wants to: {act.verb}",
+        tuple(said),
+        "it widens what somebody or something may do",
+        (REFUSE, ALLOW),
+        "Nobody pressed in time, so nothing was changed.",
+    )
 
 
 def may_personally(person: Person, login: str, settings: RepriseApi) -> May:

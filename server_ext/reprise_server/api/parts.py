@@ -8,6 +8,7 @@ from typing import Final
 
 from reprise_server.api import (
     bundles,
+    decisions,
     environments,
     jobs,
     server,
@@ -35,6 +36,7 @@ ENDPOINTS: Final[tuple[type[Endpoint], ...]] = (
     *session_acts.ENDPOINTS,
     *bundles.ENDPOINTS,
     *jobs.ENDPOINTS,
+    *decisions.ENDPOINTS,
 )
 PARTS: Final[tuple[str, ...]] = (
     "environments",
@@ -42,6 +44,7 @@ PARTS: Final[tuple[str, ...]] = (
     "skill_governance",
     "sessions",
     "jobs",
+    "decisions",
 )
 
 ROOT: Final = "/reprise/api"

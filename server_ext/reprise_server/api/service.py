@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from reprise.errors import DatabaseUnavailable, UnavailableError
 from reprise.log.postgres import Log
 from reprise_server.api import events
+from reprise_server.api.deciding import Decisions
 from reprise_server.api.document import Document
 from reprise_server.api.limits import Limits
 from reprise_server.api.refusals import Refused
@@ -39,6 +40,7 @@ class Service:
         self._said = said
         self._described = described
         self.trees = Trees()
+        self.decisions = Decisions()
         self._held = 0
         self._log: Log | None = None
         self._login: str | None = None

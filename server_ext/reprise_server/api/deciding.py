@@ -1,0 +1,249 @@
+"""Decisions that wait for a person's press: what is asked, each button's nonce, how it ended.
+
+A nonce is handed out within a decision frame alone, for one button of one showing of it, and works
+once. Whoever has it has pressed, or has the page's whole power already (docs/agent-api.md).
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from reprise_server.api.people import Person
+from reprise_server.api.refusals import Refused
+
+#: Seconds that a frame is in view before a press counts; a nonce does not work sooner either.
+VIEW_S: Final = 0.6
+#: Showings of one decision whose nonces work: a page that is loaded anew, a second page.
+_SHOWINGS: Final = 16
+#: Decisions of one person that wait at the same time.
+_WAITING: Final = 32
+#: Seconds after which one that has ended is forgotten; until then it says how.
+_KEPT_S: Final = 600.0
+#: Seconds within which the act that was allowed has to be asked for again.
+_TAKEN_S: Final = 60.0
+_REASON: Final = 2_000
+
+How = Literal["pressed", "elsewhere", "timeout"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One button.
+
+    look: accept and warn widen something, reject does not.  shows: what else has to be seen before
+    it can be pressed, exactly (name, text).  reason: whether a reason can be given with it.
+    """
+
+    option: str
+    label: str
+    look: Literal["accept", "warn", "reject"]
+    shows: tuple[tuple[str, str], ...] = ()
+    reason: bool = False
+
+
+@dataclass(frozen=True)
+class Matter:
+    """What is to be decided.
+
+    title: one line.  said: names and texts, each shown exactly.  why: why it is asked.
+    ending: what a person reads when nobody answered in time.
+    """
+
+    title: str
+    said: tuple[tuple[str, str], ...]
+    why: str
+    choices: tuple[Choice, ...]
+    ending: str
+
+
+@dataclass(frozen=True)
+class Ended:
+    """option: None where nobody pressed. told: for people, such as "Allowed once"."""
+
+    how: How
+    told: str
+    option: str | None = None
+    reason: str | None = None
+
+
+#: Called with what was pressed, before the press is answered: (option, reason).
+OnPress = Callable[[str, str | None], Awaitable[None]]
+
+
+@dataclass
+class Decision:
+    """One decision of one person. left_s: until nobody's answer is an answer."""
+
+    id: uuid.UUID
+    person: Person
+    matter: Matter
+    key: str
+    until: float
+    on_press: OnPress | None = None
+    ended: Ended | None = None
+    ended_at: float = 0.0
+    taken: bool = False
+    #: nonce → (option, when it was handed out).
+    nonces: dict[str, tuple[str, float]] = field(default_factory=dict, repr=False)
+
+
+class Decisions:
+    """All decisions of one server. They live in its memory: a question that outlives the server is
+    asked again. clock: seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._all: dict[uuid.UUID, Decision] = {}
+        self._by_key: dict[str, uuid.UUID] = {}
+
+    def open(
+        self,
+        matter: Matter,
+        person: Person,
+        key: str,
+        seconds: float,
+        on_press: OnPress | None = None,
+    ) -> tuple[Decision, bool]:
+        """The decision under this key, and whether it is a new one. One that waits stays the same.
+
+        Raises Refused (429).
+        """
+        self._forget()
+        known = self._by_key.get(key)
+        if known is not None and self._all[known].ended is None:
+            return self._all[known], False
+        waiting = sum(each.ended is None and each.person == person for each in self._all.values())
+        if waiting >= _WAITING:
+            raise Refused(
+                429,
+                "too-many-decisions",
+                f"{waiting} decisions wait for you, and more may not at once. Decide some first.",
+                retry_after_s=5,
+            )
+        made = Decision(uuid.uuid4(), person, matter, key, self._clock() + seconds, on_press)
+        self._all[made.id] = made
+        self._by_key[key] = made.id
+        return made, True
+
+    def find(self, identity: uuid.UUID) -> Decision:
+        """Raises Refused (404)."""
+        self._forget()
+        try:
+            return self._all[identity]
+        except KeyError:
+            raise Refused(
+                404,
+                "decision-not-found",
+                "There is no such decision here. One that has ended is kept for a while only, and"
+                " none outlives its server.",
+            ) from None
+
+    def under(self, key: str) -> Decision | None:
+        """The newest one under a key."""
+        self._forget()
+        known = self._by_key.get(key)
+        return None if known is None else self._all[known]
+
+    def waiting(self, person: Person) -> list[Decision]:
+        """This person's, the oldest first."""
+        self._forget()
+        return [each for each in self._all.values() if each.ended is None and each.person == person]
+
+    def left_s(self, decision: Decision) -> float:
+        """Seconds until it ends by itself."""
+        return max(0.0, decision.until - self._clock())
+
+    def show(self, decision: Decision) -> dict[str, str]:
+        """Option → nonce, for one more showing. Those of the oldest showings stop working."""
+        now = self._clock()
+        made = {each.option: secrets.token_urlsafe(32) for each in decision.matter.choices}
+        decision.nonces |= {nonce: (option, now) for option, nonce in made.items()}
+        many = len(decision.nonces) - _SHOWINGS * len(made)
+        for nonce in list(decision.nonces)[: max(0, many)]:
+            del decision.nonces[nonce]
+        return made
+
+    async def press(
+        self, identity: uuid.UUID, nonce: str, reason: str | None, person: Person
+    ) -> Decision:
+        """A button was pressed. Raises Refused (403, 404, 409, 425), and what `on_press` raises;
+        then it still waits, to be pressed in a new showing."""
+        decision = self.find(identity)
+        if decision.person != person:
+            raise Refused(
+                403, "not-yours", f"This waits for {decision.person}, and nobody else decides it."
+            )
+        if decision.ended is not None:
+            raise Refused(
+                409, "decided", f"This was decided before: {decision.ended.told} Nothing changed."
+            )
+        option, handed_out = decision.nonces.get(nonce, (None, 0.0))
+        if option is None:
+            raise Refused(
+                403,
+                "no-such-press",
+                "This is no press of a button of that decision, or it was used. Nothing was"
+                " decided. Load the frame anew.",
+            )
+        if self._clock() - handed_out < VIEW_S:
+            raise Refused(
+                425,
+                "too-soon",
+                "The frame was not in view long enough to be read. Nothing was decided.",
+                retry_after_s=1,
+            )
+        nonces, decision.nonces = decision.nonces, {}
+        choice = next(each for each in decision.matter.choices if each.option == option)
+        said = reason[:_REASON] if reason and choice.reason else None
+        self._end(decision, Ended("pressed", f"{choice.label}.", option, said))
+        if decision.on_press is not None:
+            try:
+                await decision.on_press(option, said)
+            except BaseException:
+                # Whoever is to be told could not be. The nonce is used up all the same.
+                decision.ended = None
+                decision.nonces = {key: each for key, each in nonces.items() if key != nonce}
+                raise
+        return decision
+
+    def end(self, decision: Decision, told: str, how: How = "elsewhere") -> None:
+        """It was decided in another way, or nobody waits for it any more."""
+        if decision.ended is None:
+            self._end(decision, Ended(how, told))
+
+    def take(self, identity: uuid.UUID, key: str, person: Person, option: str) -> bool:
+        """Whether this very act was allowed by a press just now; it is, once."""
+        decision = self._all.get(identity)
+        if (
+            decision is None
+            or decision.taken
+            or decision.key != key
+            or decision.person != person
+            or decision.ended is None
+            or decision.ended.how != "pressed"
+            or decision.ended.option != option
+            or self._clock() - decision.ended_at > _TAKEN_S
+        ):
+            return False
+        decision.taken = True
+        return True
+
+    def _end(self, decision: Decision, ended: Ended) -> None:
+        decision.ended = ended
+        decision.ended_at = self._clock()
+        decision.nonces = {}
+
+    def _forget(self) -> None:
+        now = self._clock()
+        for decision in list(self._all.values()):
+            if decision.ended is None and now >= decision.until:
+                self._end(decision, Ended("timeout", decision.matter.ending))
+            if decision.ended is not None and now - decision.ended_at > _KEPT_S:
+                del self._all[decision.id]
+                if self._by_key.get(decision.key) == decision.id:
+                    del self._by_key[decision.key]
