@@ -8,6 +8,7 @@ import json
 import shlex
 from collections.abc import Mapping
 
+from reprise.commands.log_conversation import conversation
 from reprise.commands.log_network import network
 from reprise.commands.opened import (
     add_session,
@@ -31,6 +32,7 @@ EXAMPLES = """\
   reprise log analysis.ipynb --last 20
   reprise log 3f2a --json | jq '.steps[] | select(.outcome != "ok")'
   reprise log 3f2a --network          what each step asked of the network
+  reprise log 3f2a --conversation     the agent's newest conversation there, as a transcript
   reprise log 3f2a --check            recompute every digest; exit 1 names the first bad step
 """
 
@@ -56,6 +58,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--network", action="store_true", help="which hosts each step asked, and what became of it"
     )
+    parser.add_argument(
+        "--conversation",
+        nargs="?",
+        const="",
+        metavar="ID",
+        help="what was said and done in a conversation with the agent: the newest of the session,"
+        " or the one whose id begins so",
+    )
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -66,6 +76,9 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
 async def _run(args: argparse.Namespace, terminal: Terminal) -> int:
     async with opened_log(terminal) as log:
         session = await find_session(log, args.session)
+        if args.conversation is not None:
+            named, as_json = args.conversation, args.json
+            return await conversation(log, session, named, as_json, args.check, terminal)
         reader = await log.reader(session)
         if args.check:
             return await _check(log, reader, args, terminal)
