@@ -187,6 +187,8 @@ class _Reading:
             self.wrong(line, "It is no policy.", "Write rules: and a list of rules below it.")
             return []
         fields = self.fields(root, ("rules",), "A policy")
+        if not root.pairs:
+            return []
         listed = fields.get("rules")
         if not isinstance(listed, yaml_tree.Sequence):
             line = listed.line if listed is not None else root.line
