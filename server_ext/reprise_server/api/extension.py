@@ -7,6 +7,7 @@ from typing import Any
 from jupyter_server.extension.application import ExtensionApp
 from jupyter_server.utils import url_path_join
 
+from reprise_server.agent.settings import RepriseAgent
 from reprise_server.api import events, parts
 from reprise_server.api.service import Service
 from reprise_server.settings import RepriseApi
@@ -26,7 +27,11 @@ class ApiExtension(ExtensionApp):
         if server is None or server.event_logger is None:
             raise RuntimeError("the API belongs to a Jupyter server, and was loaded without one")
         self.service = Service(
-            RepriseApi(parent=server), parts.document, server.event_logger, server.log
+            RepriseApi(parent=server),
+            parts.document,
+            server.event_logger,
+            server.log,
+            RepriseAgent(parent=server),
         )
         events.register(server.event_logger)
         base = server.web_app.settings["base_url"]

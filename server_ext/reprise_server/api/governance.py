@@ -48,6 +48,8 @@ Verb = Literal[
     "deny hosts",
     "create environment",
     "remove environment",
+    # of a scope's policy: one that allows less cannot be told apart from one that allows more
+    "set policy",
 ]
 
 #: After these somebody or something may do more than before.
@@ -62,6 +64,7 @@ WIDENING: Final[frozenset[Verb]] = frozenset(
         "create team",
         "allow hosts",
         "create environment",
+        "set policy",
     }
 )
 

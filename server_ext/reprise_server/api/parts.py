@@ -11,6 +11,7 @@ from reprise_server.api import (
     decisions,
     environments,
     jobs,
+    policies,
     server,
     session_acts,
     session_files,
@@ -37,6 +38,7 @@ ENDPOINTS: Final[tuple[type[Endpoint], ...]] = (
     *bundles.ENDPOINTS,
     *jobs.ENDPOINTS,
     *decisions.ENDPOINTS,
+    *policies.ENDPOINTS,
 )
 PARTS: Final[tuple[str, ...]] = (
     "environments",
@@ -45,6 +47,7 @@ PARTS: Final[tuple[str, ...]] = (
     "sessions",
     "jobs",
     "decisions",
+    "policies",
 )
 
 ROOT: Final = "/reprise/api"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from reprise.errors import DatabaseUnavailable, UnavailableError
 from reprise.log.postgres import Log
+from reprise_server.agent.settings import RepriseAgent
 from reprise_server.api import events
 from reprise_server.api.deciding import Decisions
 from reprise_server.api.document import Document
@@ -33,8 +34,10 @@ class Service:
         described: Callable[[], Document],
         told: EventLogger,
         said: logging.Logger,
+        agent_settings: RepriseAgent | None = None,
     ) -> None:
         self.settings = settings
+        self.agent_settings = agent_settings or RepriseAgent()
         self.limits = Limits(settings.rates, settings.concurrent)
         self._events = told
         self._said = said

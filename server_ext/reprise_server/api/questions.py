@@ -1,0 +1,106 @@
+"""A conversation's questions, read from its entries, as what a person decides in a frame (pure)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from reprise_server.agent.contract import Entry
+from reprise_server.api.deciding import Choice, Matter
+
+#: Calls of before that a rule would have matched too, which are named.
+_MOST_NAMED: Final = 20
+_ENDING: Final = "Not answered in time, so not run. The agent was told."
+
+
+@dataclass(frozen=True)
+class Open:
+    """A question that nobody has answered yet. body: of its entry.  called: of the call's entry,
+    None for a question of the model's own."""
+
+    seq: int
+    body: Mapping[str, Any]
+    called: Mapping[str, Any] | None
+
+    @property
+    def id(self) -> str:
+        return str(self.body["id"])
+
+    @property
+    def approves(self) -> bool:
+        """Whether an answer lets something happen: then it is pressed in a frame."""
+        return self.body.get("act") is not None
+
+
+def open_questions(entries: Sequence[Entry]) -> list[Open]:
+    """Those of the newest turn, in their order. A turn that has ended waits for nothing."""
+    calls: dict[str, Mapping[str, Any]] = {}
+    found: dict[str, Open] = {}
+    for entry in entries:
+        body = entry.body
+        if entry.kind == "called":
+            calls[str(body["id"])] = body
+        elif entry.kind == "question":
+            found[str(body["id"])] = Open(entry.seq, body, calls.get(str(body["call"])))
+        elif entry.kind == "decided":
+            found.pop(str(body["question"]), None)
+        elif entry.kind in ("ended", "said"):
+            found.clear()
+    return list(found.values())
+
+
+def matter_of(question: Open, matched: Mapping[str, Sequence[str]]) -> Matter:
+    """An approval as it is shown. matched: of each option that lasts, the calls of before that its
+    rule would have matched too."""
+    act = question.body["act"]
+    said = [(name, _exactly(value)) for name, value in act["input"].items()]
+    if act.get("skill") is not None:
+        skill = act["skill"]
+        told = f"{skill['scope']}:{skill['name']} sha256:{skill['digest']} ({skill['standing']})"
+        said.append(("of the skill", told))
+    if act.get("hosts"):
+        said.append(("reaches", "\n".join(map(str, act["hosts"]))))
+    said.insert(0, ("tool", str(act["tool"])))
+    verdict = (question.called or {}).get("verdict") or {}
+    why = f"{verdict.get('rule', 'policy')}: {verdict.get('why') or question.body['text']}"
+    choices = [
+        choice
+        for option in question.body["options"]
+        if (choice := _choice(str(option), question.body, matched)) is not None
+    ]
+    return Matter(f"Agent wants to {act['title']}", tuple(said), why, tuple(choices), _ENDING)
+
+
+def _choice(
+    option: str, body: Mapping[str, Any], matched: Mapping[str, Sequence[str]]
+) -> Choice | None:
+    match option:
+        case "once":
+            return Choice("once", "Allow once", "accept")
+        case "deny":
+            return Choice("deny", "Deny", "reject", reason=True)
+        case "session" | "pattern":
+            rule = body.get("session_rule" if option == "session" else "pattern")
+            if rule is None:
+                return None
+            label = "This session" if option == "session" else "Pattern"
+            shows = (
+                ("Allowed from now on, in this conversation", _exactly(rule)),
+                ("Of the calls before, this would have matched", _named(matched.get(option, ()))),
+            )
+            return Choice(option, label, "warn", shows)
+    return None
+
+
+def _named(calls: Sequence[str]) -> str:
+    if not calls:
+        return "none but this one"
+    rest = len(calls) - _MOST_NAMED
+    return "\n".join([*calls[:_MOST_NAMED], *([f"and {rest} more"] if rest > 0 else [])])
+
+
+def _exactly(value: Any) -> str:
+    """A text as it is; all else as JSON, in which nothing is left out."""
+    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
