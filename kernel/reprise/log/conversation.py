@@ -31,7 +31,8 @@ from typing import Any, Final, Literal, get_args
 #: running   {id}: from here on the call may have had effects
 #: result    {id, status, content: [block], steps: [seq], taints: [{kind, source}],
 #:           edits: [{cell, before, after, moved?}], outside: [text], session?: uuid}
-#: compacted {content: [block], before: seq}: stands for all entries before that one
+#: compacted {content: [block], before: seq, usage?, cost?}: stands for all entries before that one;
+#:           usage and cost of the request that gave it, as in answered
 #: ended     {status, why?}
 #: continued {by: person or null}: the turn that had ended goes on; what it may cost counts anew
 #: undone    {turn, session, at, cells: [id] put back, kept: [id] edited since, outside: [text]}

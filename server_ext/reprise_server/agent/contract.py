@@ -378,8 +378,11 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Answered:
-    """What a model answered, whole: its end came. usage: as the API counts. cost: None when no
-    price is known.  content: blocks as they are sent back in the next request, byte for byte."""
+    """What a model answered, whole: its end came. usage: as the API counts; with `estimated` where
+    it did not say, and `lost`: usages of attempts before it that were cut off. cost: "0.0123 USD"
+    (`model.prices.Money.parse`), None when no price is known.  content: blocks as they are sent
+    back in the next request, byte for byte; calls only where stop_reason is "tool_use".  why: of a
+    refusal, in the API's words."""
 
     content: Sequence[Mapping[str, Any]]
     stop_reason: str
@@ -387,6 +390,7 @@ class Answered:
     model: str
     request_id: str | None = None
     cost: str | None = None
+    why: str | None = None
 
 
 @dataclass(frozen=True)
@@ -423,11 +427,19 @@ Delta = Mapping[str, Any]
 
 @dataclass
 class Listener:
-    """Told while a model answers. Neither may wait."""
+    """Told while a model answers. None of them may wait.
+
+    asked: an attempt begins, from 1; what was shown of the one before is void.  cut: it was
+    cancelled: what of the answer had come, and an estimate of what it took (None: nothing was
+    sent); the CancelledError follows.
+    """
 
     delta: Callable[[Delta], None] = lambda _: None
     waiting: Callable[[Waiting], None] = lambda _: None
     asked: Callable[[int], None] = field(default=lambda _: None)
+    cut: Callable[[Sequence[Mapping[str, Any]], Mapping[str, Any] | None], None] = field(
+        default=lambda _content, _usage: None
+    )
 
 
 class Model(Protocol):
@@ -440,6 +452,10 @@ class Model(Protocol):
 
         Raises ModelFailed. Tool inputs are whole and parsed strictly, or it is raised.
         """
+
+    async def compact(self, prompt: Prompt, listener: Listener) -> Answered:
+        """What stands for these messages from now on: content of an entry `compacted`. Raises
+        ModelFailed."""
 
     async def close(self) -> None: ...
 
