@@ -77,17 +77,24 @@ class Line:
         self.on_other: Callable[[str, Mapping[str, Json]], None] | None = None
 
     async def agent_token(self, timeout_s: float) -> str:
-        """What an agent's step must name, from the file beside the connection file.
+        """What an agent's step must name. Raises NoAnswer, KernelGone."""
+        return str((await self.said(timeout_s))["agent_token"])
 
-        The kernel writes it when it has taken its session. Raises NoAnswer.
+    async def said(self, timeout_s: float) -> Mapping[str, Json]:
+        """What the kernel says of itself in the file beside the connection file, its token too.
+
+        It writes it when it has taken its session. Raises NoAnswer, KernelGone.
         """
         try:
             async with asyncio.timeout(timeout_s):
                 while not self.gone:
                     found = read_sidecar(self.connection)
-                    token = None if found is None else found.get("agent_token")
-                    if isinstance(token, str) and kernel_pid(self.connection) == self._pid:
-                        return token
+                    if (
+                        found is not None
+                        and isinstance(found.get("agent_token"), str)
+                        and kernel_pid(self.connection) == self._pid
+                    ):
+                        return found
                     # Nobody tells of a file's being written.
                     await asyncio.sleep(LOOK_S)
         except TimeoutError:

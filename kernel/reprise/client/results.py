@@ -247,6 +247,34 @@ class State:
 
 
 @dataclass(frozen=True)
+class Surroundings:
+    """What code of a session runs in.
+
+    environment: its name.  isolated: whether a wall is around the sandbox.  network: the hosts that
+    it may reach, as rules are written; ("*",) where nothing holds it back.  workspace: where that
+    lies as code sees it.
+    """
+
+    environment: str
+    isolated: bool
+    network: tuple[str, ...]
+    workspace: str
+
+    @classmethod
+    def of(cls, value: Json) -> Surroundings:
+        """What a kernel said of itself; where it did not, nothing good is assumed."""
+        match value:
+            case {
+                "environment": str(name),
+                "isolated": bool(isolated),
+                "network": list(hosts),
+                "workspace": str(workspace),
+            }:
+                return cls(name, isolated, tuple(map(str, hosts)), workspace)
+        return cls("default", False, ("*",), "/workspace")
+
+
+@dataclass(frozen=True)
 class Reply:
     """A reply as it came: its content and its buffers."""
 

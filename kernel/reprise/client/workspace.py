@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from reprise.client.failures import Refused, refusal
 from reprise.client.reach import Reach
-from reprise.client.results import Artifact, Reply, State
+from reprise.client.results import Artifact, Reply, State, Surroundings
 from reprise.errors import RepriseError, TooLarge, UnavailableError, UsageError
 from reprise.log.model import Actor, Json
 from reprise.quantities import amount
@@ -125,13 +125,14 @@ class LiveWorkspace:
         mode = reply.content.get("mode")
         return mode & 0o777 if type(mode) is int else None
 
-    async def keep(self, path: str) -> Artifact:
-        """Store a file as an artifact of the session."""
+    async def keep(self, path: str, *, actor: Actor | None = None) -> Artifact:
+        """Store a file as an artifact of the session. actor: who asks, if not the client's own."""
         who: dict[str, Json] = {}
-        if self._actor is not None and self._actor.kind == "agent":
+        asks = actor or self._actor
+        if asks is not None and asks.kind == "agent":
             line = await self._reach.line()
             token = await line.agent_token(self._reach.patience.start)
-            who = {"actor": self._actor.to_json(), "token": token}
+            who = {"actor": asks.to_json(), "token": token}
         reply = await self.ask("keep", path=_check(path), **who)
         return _artifact(reply.content, self._reach.session, path)
 
@@ -166,6 +167,12 @@ class LiveWorkspace:
         if not isinstance(digest, str):
             raise Refused("The kernel did not say which environment the session runs in.")
         return digest, None if shut is None else str(shut)
+
+    async def surroundings(self) -> Surroundings:
+        """What code runs in here, as the kernel says; it need not be ready for that."""
+        line = await self._reach.line()
+        told = await line.said(self._reach.patience.start)
+        return Surroundings.of(told.get("surroundings"))
 
     async def programs(self, names: Iterable[str]) -> frozenset[str]:
         """Those of the names, or absolute paths, by which a command would find a program."""

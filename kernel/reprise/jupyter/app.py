@@ -40,6 +40,7 @@ from reprise.replay.engine import LiveSession
 from reprise.replay.surroundings import SessionPlan
 from reprise.replay.vouched import Vouched
 from reprise.sandbox.environment import environment_spec
+from reprise.sandbox.view import WORKSPACE
 from reprise.workspace.folder import HostFolder
 
 log = logging.getLogger("reprise")
@@ -180,7 +181,25 @@ class KernelProcess:
                 self._session_id,
                 sandbox_pid=self._sandbox_pid,
                 agent_token=self._agent_token,
+                surroundings=self._surroundings(),
             )
+
+    def _surroundings(self) -> dict[str, Json]:
+        """What whoever runs code here has to know of it: see `client.results.Surroundings`."""
+        begun = self._beginning
+        rules = begun.environment.network
+        if not begun.backend.isolated:
+            hosts = ["*"]
+        elif begun.network is None:
+            hosts = []
+        else:
+            hosts = [*rules.allow, *rules.private]
+        return {
+            "environment": begun.environment.name,
+            "isolated": begun.backend.isolated,
+            "network": hosts,
+            "workspace": WORKSPACE if begun.backend.isolated else str(Path.cwd()),
+        }
 
     def _holder(self) -> dict[str, Json]:
         return {

@@ -10,7 +10,7 @@ import json
 import os
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -35,16 +35,19 @@ def write_sidecar(
     *,
     sandbox_pid: int | None = None,
     agent_token: str | None = None,
+    surroundings: Mapping[str, Json] | None = None,
 ) -> None:
     """Say which session this process holds. Readable by this user only; replaced whole.
 
     agent_token: what a client shows to ask for steps as an agent (docs/messages.md).
+    surroundings: what code of this kernel runs in (`client.results.Surroundings`).
     """
     body = {
         "session": str(session),
         "pid": os.getpid(),
         "sandbox_pid": sandbox_pid,
         "agent_token": agent_token,
+        "surroundings": dict(surroundings or {}),
     }
     path = sidecar_path(connection_file)
     handle, name = tempfile.mkstemp(prefix=f".{connection_file.stem}-", dir=path.parent)
@@ -58,7 +61,8 @@ def write_sidecar(
 
 
 def read_sidecar(connection_file: Path) -> dict[str, Json] | None:
-    """What `write_sidecar` wrote ({session, pid, sandbox_pid, agent_token}), if a kernel did."""
+    """What `write_sidecar` wrote ({session, pid, sandbox_pid, agent_token, surroundings}), if a
+    kernel did."""
     try:
         with sidecar_path(connection_file).open("rb") as file:
             value = json.loads(file.read(SIDECAR_BYTES))

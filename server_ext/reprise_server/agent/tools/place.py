@@ -1,0 +1,375 @@
+"""The session as tools see it: its kernel, steps under a call's key, and what came from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Generic, Self, TypeVar
+
+from reprise.client import (
+    AsyncKernel,
+    CellResult,
+    CommandResult,
+    Output,
+    Patience,
+    SkillResult,
+    UploadResult,
+    aconnect,
+)
+from reprise.client.results import Artifact, StepResult, Surroundings
+from reprise.client.workspace import LiveWorkspace
+from reprise.errors import LogCorrupt, RepriseError, UsageError
+from reprise.log.model import Actor
+from reprise.log.postgres import Log
+from reprise.log.store import LogReader, SessionInfo, StepRecord
+from reprise.skills.contract import Version
+from reprise_server.agent.contract import Call, Show, TaintKind
+from reprise_server.agent.tools.outside import Seen, Sources, Traffic
+
+#: Seconds between two looks whether a step that is to be ended has begun, and between two
+#: interrupts of one that goes on.
+LOOK_S: Final = 0.25
+AGAIN_S: Final = 5.0
+#: Seconds that a cancelled call waits for its step to come up in the queue. After that the step is
+#: watched without anybody waiting, and interrupted as soon as it begins.
+QUEUED_S: Final = 10.0
+#: Steps at the end of a session among which the one that runs is looked for: beside a step of the
+#: main shell only comm messages and subshells are open.
+LAST: Final = 16
+
+#: What one call may store of the workspace's files, one after the other.
+STEPS_OF_A_CALL: Final = 16
+
+Ended = TypeVar("Ended", bound=StepResult)
+
+
+@dataclass(frozen=True)
+class Under:
+    """Whose step it is and under which key it is asked for; asked twice, it runs once."""
+
+    key: str
+    actor: Actor
+
+    @classmethod
+    def of(cls, call: Call, number: int = 1) -> Under:
+        """The call's first step, or a later one."""
+        key = call.key if number == 1 else f"{call.key}:{number}"
+        return cls(key, Actor("agent", call.conversation, call.turn))
+
+
+@dataclass(frozen=True)
+class Ran(Generic[Ended]):
+    """A step that has ended. taints: what untrusted content may be in what it showed.
+    outside: what it did beyond the session, a line each."""
+
+    result: Ended
+    taints: tuple[tuple[TaintKind, str], ...] = ()
+    outside: tuple[str, ...] = ()
+
+
+class Place:
+    """One session, reached when it is first needed; used on one event loop.
+
+    Every method raises what `reprise.client` does (KernelGone, LeaseHeld, DatabaseUnavailable …);
+    a step that ended badly is a result. A call that is cancelled first ends the step it asked for.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        session: uuid.UUID | None = None,
+        *,
+        notebook: Path | None = None,
+        connection_file: Path | None = None,
+        folder: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        start: bool = True,
+        patience: Patience | None = None,
+    ) -> None:
+        """session, notebook, connection_file, folder, environ, start: as of `aconnect`."""
+        self.log = log
+        self._wanted = session
+        self._connect: Callable[[], Awaitable[AsyncKernel]] = lambda: aconnect(
+            session,
+            notebook=notebook,
+            connection_file=connection_file,
+            folder=folder,
+            env=environ,
+            start=start,
+            patience=patience,
+        )
+        self._kernel: AsyncKernel | None = None
+        self._lock = asyncio.Lock()
+        self._reader: LogReader | None = None
+        self._seen: Seen | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of the kernel; one that was started here ends. Idempotent."""
+        for task in list(self._ending):
+            task.cancel()
+        await asyncio.gather(*self._ending, return_exceptions=True)
+        async with self._lock:
+            kernel, self._kernel = self._kernel, None
+        if kernel is not None:
+            await kernel.close()
+
+    # what there is ------------------------------------------------------------------------------
+
+    @property
+    def session(self) -> uuid.UUID:
+        """Where its steps go; another one once the kernel has gone over to it.
+
+        Raises UsageError before a session that was not named is reached (`kernel`).
+        """
+        if self._kernel is not None:
+            return self._kernel.session
+        if self._wanted is None:
+            raise UsageError("The session is not known before its kernel is reached.")
+        return self._wanted
+
+    async def kernel(self) -> AsyncKernel:
+        """The kernel that holds the session, or one that is started for it."""
+        async with self._lock:
+            if self._kernel is None:
+                self._kernel = await self._connect()
+            return self._kernel
+
+    async def workspace(self) -> LiveWorkspace:
+        return (await self.kernel()).workspace
+
+    async def surroundings(self) -> Surroundings:
+        """What code runs in, as the kernel says now; nothing may go out once it is shut."""
+        found = await (await self.workspace()).surroundings()
+        if found.isolated and found.network and await (await self._known()).shut():
+            return Surroundings(found.environment, True, (), found.workspace)
+        return found
+
+    async def reader(self) -> LogReader:
+        """The session's log, as it stands."""
+        if self._reader is None or self._reader.session != self.session:
+            self._reader = await self.log.reader(self.session)
+        return self._reader
+
+    async def info(self) -> SessionInfo:
+        return await (await self.reader()).info()
+
+    async def _known(self) -> Seen:
+        reader = await self.reader()
+        if self._seen is None or self._seen.session != reader.session:
+            self._seen = Seen(reader)
+        return self._seen
+
+    async def sources(self) -> Sources:
+        """Where untrusted content in this session may have come from, whoever's steps brought it:
+        what a step shows or a file holds may be of it."""
+        watched = (await (await self.workspace()).surroundings()).isolated
+        return await (await self._known()).sources(watched=watched)
+
+    # steps --------------------------------------------------------------------------------------
+
+    async def run_cell(
+        self,
+        code: str,
+        under: Under,
+        *,
+        cell_id: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109
+        show: Show | None = None,
+    ) -> Ran[CellResult]:
+        """Run a cell to its end. timeout: seconds after which it is interrupted."""
+        kernel = await self.kernel()
+        return await self._step(
+            kernel.run(
+                code,
+                on_output=_shower(show),
+                key=under.key,
+                actor=under.actor,
+                cell_id=cell_id,
+                timeout=timeout,
+            ),
+            under,
+        )
+
+    async def command(
+        self,
+        command: str | Sequence[str],
+        under: Under,
+        *,
+        cwd: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109
+        show: Show | None = None,
+    ) -> Ran[CommandResult]:
+        """Run a command to its end: shell text, or words. cwd: relative to the notebook's place."""
+        kernel = await self.kernel()
+        return await self._step(
+            kernel.command(
+                command,
+                on_output=_shower(show),
+                key=under.key,
+                actor=under.actor,
+                cwd=cwd,
+                timeout=timeout,
+            ),
+            under,
+        )
+
+    async def upload(
+        self, data: bytes, path: str, under: Under, *, mode: int | None = None
+    ) -> UploadResult:
+        """Put a file into the workspace, whole or not at all. Raises TooLarge, StepFailed."""
+        kernel = await self.kernel()
+        asked = kernel.upload(data, path, mode=mode, key=under.key, actor=under.actor)
+        return (await self._step(asked, under)).result
+
+    async def run_skill(
+        self,
+        version: Version,
+        script: str,
+        arguments: Sequence[str],
+        under: Under,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109
+        show: Show | None = None,
+    ) -> Ran[SkillResult]:
+        """Mount a version of a skill and run a script of it. The key is the script's; a mount and
+        what is installed for it are steps without one."""
+        kernel = await self.kernel()
+        return await self._step(
+            kernel.run_skill(
+                version,
+                script,
+                arguments,
+                on_output=_shower(show),
+                on_progress=None if show is None else lambda said: show(f"{said.text}\n"),
+                key=under.key,
+                actor=under.actor,
+                timeout=timeout,
+            ),
+            under,
+        )
+
+    async def keep(self, path: str, actor: Actor) -> Artifact:
+        """Take a file out as an artifact."""
+        return await (await self.workspace()).keep(path, actor=actor)
+
+    async def quiet(self) -> int:
+        """Return when no step runs, with the number that the next one gets."""
+        reader = await self.reader()
+        while True:
+            steps = (await reader.info()).steps
+            if not [seq for seq, _ in await self._open(reader, steps)]:
+                return steps
+            # The log tells nobody of its changes.
+            await asyncio.sleep(LOOK_S)
+
+    # history ------------------------------------------------------------------------------------
+
+    async def of_call(self, key: str) -> tuple[StepRecord, ...]:
+        """The steps that were asked for under a call's key, as the log has them, outputs included.
+
+        None: nothing of it was accepted, so nothing of it has run. One without an outcome runs
+        still, or waits for its kernel to come back and be told that it is lost.
+        """
+        reader = await self.reader()
+        found = []
+        for number in range(1, STEPS_OF_A_CALL + 1):
+            record = await reader.by_key(key if number == 1 else f"{key}:{number}")
+            if record is not None:
+                found.append(record)
+            elif number > 1:
+                break  # the first may be missing: not every call's first step is keyed so
+        return tuple(found)
+
+    async def fork(self, at: int | None = None) -> uuid.UUID:
+        """A new session that shares this one's history up to step `at`."""
+        return await self.log.fork(self.session, at)
+
+    async def rewind(self, at: int) -> uuid.UUID:
+        """Go on from step `at` in a fork; the kernel and the notebook go over to it.
+
+        Refused while a step runs. The session that is left stays as it is.
+        """
+        kernel = await self.kernel()
+        left = kernel.session
+        fork = await kernel.rewind(at)
+        await self.log.rebind(left, fork)
+        return fork
+
+    # inside -------------------------------------------------------------------------------------
+
+    async def _step(self, asked: Awaitable[Ended], under: Under) -> Ran[Ended]:
+        task = asyncio.ensure_future(asked)
+        try:
+            result = await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.done():
+                await self._end(task, under)
+            raise
+        traffic = await self._traffic(result.seq)
+        sources = await self.sources()
+        return Ran(result, sources.taints(), traffic.lines(result.seq))
+
+    async def _traffic(self, seq: int) -> Traffic:
+        return await Traffic.of(await self.reader(), seq)
+
+    async def _end(self, task: asyncio.Future[Ended], under: Under) -> None:
+        """Interrupt the call's step, and no other one; a step that waits behind others cannot be
+        taken back, so it is interrupted as soon as it begins."""
+        begun = asyncio.get_running_loop().time()
+        while not task.done():
+            if await self._interrupted(under):
+                await asyncio.wait([task], timeout=AGAIN_S)
+                continue
+            if asyncio.get_running_loop().time() - begun > QUEUED_S:
+                watching = asyncio.ensure_future(self._watch(task, under))
+                self._ending.add(watching)
+                watching.add_done_callback(self._ending.discard)
+                return
+            await asyncio.wait([task], timeout=LOOK_S)
+        if not task.cancelled():
+            task.exception()  # whoever waited for it is gone
+
+    async def _watch(self, task: asyncio.Future[Ended], under: Under) -> None:
+        try:
+            while not task.done():
+                interrupted = await self._interrupted(under)
+                await asyncio.wait([task], timeout=AGAIN_S if interrupted else LOOK_S)
+        finally:
+            task.cancel()
+
+    async def _interrupted(self, under: Under) -> bool:
+        """Interrupt what runs when it is a step of this call's turn; whether it was."""
+        try:
+            reader = await self.reader()
+            steps = (await reader.info()).steps
+            mine = [who for _, who in await self._open(reader, steps) if who == under.actor]
+            if mine:
+                await (await self.kernel()).interrupt()
+        except RepriseError:
+            return False  # the log or the kernel is away; the next look may tell
+        return bool(mine)
+
+    async def _open(self, reader: LogReader, steps: int) -> list[tuple[int, Actor]]:
+        """The steps of the main shell that have no outcome yet."""
+        return [
+            (record.step.seq, record.step.new.actor)
+            async for record in reader.records(max(0, steps - LAST), None, outputs=False)
+            if record.outcome is None and record.step.kind != "comm"
+        ]
+
+
+def _shower(show: Show | None) -> Callable[[Output], None] | None:
+    return None if show is None else lambda output: show(output.text)
+
+
+__all__ = ["LogCorrupt", "Place", "Ran", "Sources", "Under"]
