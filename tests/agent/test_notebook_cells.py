@@ -23,10 +23,10 @@ from reprise_server.agent.notebook.cells import (
     cell_hash,
     hash_of,
     normal,
-    put_back,
     snapshot,
 )
 from reprise_server.agent.notebook.file import as_file, parsed
+from reprise_server.agent.notebook.undoing import put_back
 from tests.agent.notebooks import changes, code, markdown, notebooks, of
 
 SETTINGS = settings(max_examples=150, deadline=None)
