@@ -95,14 +95,23 @@ def rule_holds(rule: Rule, act: Act, situation: Situation) -> bool:
     )
 
 
+def by_level(
+    levels: Sequence[Level], act: Act, situation: Situation
+) -> list[tuple[Level, Rule | None]]:
+    """Of each level the rule that decides for it; None where it says nothing."""
+    return [
+        (level, next((r for r in level.policy.rules if rule_holds(r, act, situation)), None))
+        for level in levels
+    ]
+
+
 def _leveled(levels: Sequence[Level], act: Act, situation: Situation) -> Verdict:
     strictest: tuple[Level, Rule] | None = None
-    for level in levels:
-        rule = next((r for r in level.policy.rules if rule_holds(r, act, situation)), None)
-        if rule is None:
-            continue
+    for level, rule in by_level(levels, act, situation):
         # Of two that are as strict, the one above is named.
-        if strictest is None or _strict(rule.decision) > _strict(strictest[1].decision):
+        if rule is not None and (
+            strictest is None or _strict(rule.decision) > _strict(strictest[1].decision)
+        ):
             strictest = level, rule
     if strictest is None:
         return _default(act, situation)

@@ -1,0 +1,1 @@
+"""Commands of the agent, found by entry points (reprise/cli.py)."""
