@@ -1,0 +1,1 @@
+"""The Model Context Protocol both ways: servers' tools for our agent, sessions for other agents."""
