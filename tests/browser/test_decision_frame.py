@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +28,14 @@ PAGE = """() => {
       headers: {'X-XSRFToken': xsrf, ...(body ? {'Content-Type': 'application/json'} : {}), ...headers}})
     const text = await answer.text()
     return [answer.status, text.startsWith('{') ? JSON.parse(text) : text]
+  }
+  window.cover = (top, height) => {
+    const over = document.createElement('div')
+    over.id = 'over'
+    over.style.cssText = 'position: fixed; left: 0; width: 500px; background: white; pointer-events: none'
+    over.style.top = top
+    over.style.height = height
+    document.body.append(over)
   }
   window.show = (address, style) => {
     document.body.replaceChildren()
@@ -253,14 +260,167 @@ def test_no_other_way_of_showing_it_gives_a_script_the_nonces(
     assert "nonce" not in (found or "")
 
 
-def test_a_press_counts_only_after_a_while_in_full_view(page: Page) -> None:
+def click_at(page: Page, frame: FrameLocator, name: str) -> None:
+    """With the mouse, wherever the button is and whatever lies over it."""
+    box = frame.get_by_role("button", name=name).bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+
+
+def test_a_press_that_comes_before_anybody_could_read_is_none(
+    context: BrowserContext, server: JupyterServer
+) -> None:
+    page = context.new_page()
+    # Time stands still within pages, so the 600 ms have not passed, however slow the machine is.
+    page.clock.install()
+    page.goto(f"{server.url}nothing-here")
+    page.evaluate(PAGE)
     needed = asked(page, ["soon.example"])
-    # The clock of the page stands still from here on: no while passes.
-    page.context.clock if False else None
-    frame = shown(page, needed["frame"], "width: 420px; height: 380px; margin-top: 3000px; border: 0")
-    button = frame.get_by_role("button", name="Allow")
-    page.evaluate("scrollTo(0, 2600)")  # half of it is below the window's end
-    for _ in range(20):
-        button.dispatch_event("click")  # not trusted
+    page.clock.pause_at(4_000_000_000)
+    frame = shown(page, needed["frame"])
+    for _ in range(10):
+        click_at(page, frame, "Allow")
+    assert "too soon" in (frame.locator("#told").text_content() or "")
+    assert pressed(page) == []
+    page.clock.resume()
+    until_counts(page, frame, lambda: click_at(page, frame, "Allow"))
+    page.close()
+
+
+@pytest.mark.parametrize(
+    ("hindrance", "mend"),
+    [
+        # Something that lets clicks through lies over the text.
+        (
+            "cover('0', '90px')",
+            "document.getElementById('over').remove()",
+        ),
+        # The text is out of view, the button is not.
+        (
+            "document.querySelector('iframe').style.marginTop = '-120px'",
+            "document.querySelector('iframe').style.marginTop = '0'",
+        ),
+        # Hardly to be seen.
+        (
+            "document.querySelector('iframe').style.opacity = '0.05'",
+            "document.querySelector('iframe').style.opacity = '1'",
+        ),
+        (
+            "document.querySelector('iframe').style.transform = 'scale(0.3)'",
+            "document.querySelector('iframe').style.transform = ''",
+        ),
+        # So small that it shows nothing but a button.
+        (
+            "document.querySelector('iframe').style.height = '120px'",
+            "document.querySelector('iframe').style.height = '380px'",
+        ),
+    ],
+    ids=["covered", "cut", "faint", "shrunk", "small"],
+)
+def test_a_press_where_not_all_can_be_seen_is_none(page: Page, hindrance: str, mend: str) -> None:
+    needed = asked(page, ["lured.example"])
+    frame = shown(page, needed["frame"])
+    page.evaluate(hindrance)
+    # Longer than it has to be in view: what counts is what is seen then.
+    page.wait_for_timeout(900)
+    for _ in range(5):
+        click_at(page, frame, "Allow")
         page.wait_for_timeout(50)
     assert pressed(page) == []
+    page.evaluate(mend)
+    until_counts(page, frame, lambda: click_at(page, frame, "Allow"))
+
+
+def test_a_key_that_was_held_when_the_focus_came_presses_nothing(page: Page) -> None:
+    needed = asked(page, ["held.example"])
+    frame = shown(page, needed["frame"])
+    button = frame.get_by_role("button", name="Allow")
+    page.wait_for_timeout(900)
+    page.evaluate(
+        "() => { const field = document.createElement('input'); field.id = 'field';"
+        " document.body.append(field); field.focus(); window.KEYS = [];"
+        " addEventListener('keydown', event => KEYS.push(event.key), true) }"
+    )
+    for key in ("Space", "Enter"):
+        page.locator("#field").focus()
+        page.keyboard.down(key)
+        button.focus()
+        page.keyboard.down(key)  # it repeats
+        page.keyboard.up(key)
+        assert pressed(page) == []
+    heard = page.evaluate("KEYS.length")
+    for _ in range(200):
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(50)
+        if pressed(page):
+            break
+    assert message(page)["decision"] == needed["decision"]
+    # What is typed in the frame stays there.
+    assert page.evaluate("KEYS.length") == heard == 2
+
+
+def test_it_shows_to_the_last_byte_what_was_asked_for(page: Page) -> None:
+    body = {"scope": "personal", "policy": "rules: []", "note": f"{STRANGE} {'x' * 1500}"}
+    status, said = ask(page, "policies", body, method="PUT")
+    assert (status, said["error"]["code"]) == (428, "decision-needed")
+    frame = shown(page, said["error"]["frame"])
+    shows = frame.locator(".scroll").text_content() or ""
+    # JSON writes what controls there are itself; the rest is marked as written out.
+    for part in ("a\\u001b[2Kb", "\\u202ec", "\\U000e0041d", "\\n\\te", "x" * 1500):
+        assert part in shows, (part, shows)
+    marked = frame.locator("pre b").all_text_contents()
+    assert marked == ["\\u202e", "\\U000e0041"]
+    # Long lines are folded, so that nothing of them is out of view to the right.
+    assert frame.locator(".scroll").evaluate("each => each.scrollWidth <= each.clientWidth")
+
+
+def test_each_theme_can_be_read(page: Page) -> None:
+    """Contrast of text as WCAG 2.2 asks for it (1.4.3), computed from what the browser draws."""
+    needed = asked(page, ["themes.example"])
+    backs = set()
+    for theme in ("light", "dark", "high-contrast"):
+        frame = shown(page, f"{needed['frame']}?theme={theme}")
+        ratios = frame.locator("main").evaluate(
+            """main => {
+              const channels = text => text.match(/[0-9.]+/g).slice(0, 3).map(Number)
+              const light = text => {
+                const [r, g, b] = channels(text).map(c => c / 255).map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+                return 0.2126 * r + 0.7152 * g + 0.0722 * b
+              }
+              const behind = each => {
+                for (let at = each; at; at = at.parentElement) {
+                  const color = getComputedStyle(at).backgroundColor
+                  if (color !== 'rgba(0, 0, 0, 0)') return color
+                }
+                return 'rgb(255, 255, 255)'
+              }
+              return [...main.querySelectorAll('h1, h2, p, pre, b, button')].map(each => {
+                const [a, b] = [light(getComputedStyle(each).color), light(behind(each))]
+                return [each.tagName, (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05)]
+              })
+            }"""
+        )
+        assert len(ratios) > 6
+        for name, ratio in ratios:
+            assert ratio >= 4.5, (theme, name, ratio)
+        backs.add(frame.locator("body").evaluate("b => getComputedStyle(b).backgroundColor"))
+    assert len(backs) == 3
+
+
+def test_it_fits_a_narrow_panel_and_says_how_high_it_would_be(page: Page) -> None:
+    needed = asked(page, [f"host-{number}.example" for number in range(40)])
+    frame = shown(page, needed["frame"], "width: 250px; height: 300px; border: 0")
+    page.wait_for_function("MESSAGES.some(each => each.type === 'reprise-decision-size')")
+    wanted = page.evaluate(
+        "MESSAGES.findLast(each => each.type === 'reprise-decision-size').height"
+    )
+    assert wanted > 300
+    assert frame.locator("main").evaluate("m => m.scrollWidth <= m.clientWidth")
+    # As high as it asks for, nothing scrolls; and it asks for no more then.
+    page.evaluate(
+        "height => { document.querySelector('iframe').style.height = height + 'px' }", wanted
+    )
+    page.wait_for_timeout(200)
+    assert frame.locator(".scroll").evaluate("s => s.scrollHeight <= s.clientHeight")
+    again = page.evaluate("MESSAGES.findLast(each => each.type === 'reprise-decision-size').height")
+    assert again == wanted
