@@ -78,6 +78,8 @@ def as_json(environment: NamedEnvironment) -> dict[str, Any]:
         "network": environment.network.to_json(),
         "reuse": environment.reuse,
         "output": environment.output,
+        "team": environment.team,
+        "skills": None if environment.skills is None else list(environment.skills),
     }
 
 

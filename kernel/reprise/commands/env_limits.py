@@ -1,4 +1,4 @@
-"""`reprise env limit`, `mount`, `reuse`, `output`: what sandboxes may use, see and show."""
+"""`reprise env limit`, `mount`, `reuse`, `output`, `team`, `skills`: what sandboxes may."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from reprise.commands.terminal import Terminal
 from reprise.quantities import amount
 from reprise.quantities import seconds as duration
 from reprise.sandbox.named import LIMIT_NAMES, changed, limit_set, mount_add, mount_remove
+from reprise.sandbox.named_skills import check_skills, check_team
 
 MEANINGS = {
     "memory": "of all processes of a sandbox together",
@@ -60,8 +61,32 @@ def add(acts: Any, common: argparse.ArgumentParser) -> None:
         )
         act.add_argument("--json", action="store_true", help="the result as JSON")
         act.set_defaults(act=_word, field=field)
+    act = acts.add_parser("team", help="whose members alone may use an environment")
+    act.add_argument("name", metavar="NAME")
+    act.add_argument("team", metavar="TEAM", help="team/NAME, or none for everybody")
+    act.add_argument("--json", action="store_true", help="the result as JSON")
+    act.set_defaults(act=_team)
+    act = acts.add_parser(
+        "skills",
+        help="which skills may be mounted in an environment",
+        epilog=_SKILLS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    act.add_argument("name", metavar="NAME")
+    act.add_argument("patterns", nargs="+", metavar="PATTERN", help="see below; or any, or none")
+    act.add_argument("--json", action="store_true", help="the result as JSON")
+    act.set_defaults(act=_let_in)
 
 
+_SKILLS = """\
+patterns:
+  team/ml:*            all of a team's; personal:, organisation: and shipped: likewise
+  shipped:profile-*    those whose names fit
+  sha256:DIGEST        one content, whatever it is called
+  any                  all that trust lets in (the usual)
+  none                 no skill at all
+What they are called is looked up in the catalog by content when a skill is mounted.
+"""
 _REUSE = """\
   session   all steps share one interpreter, as in any notebook (the usual)
   never     every step gets an interpreter of its own, with the files that the steps before left:
@@ -116,6 +141,31 @@ def told(name: str, value: float) -> str:
     if name in _TIMES:
         return duration(value)
     return f"{value:g}" if name in _COUNTS else amount(int(value))
+
+
+def _team(args: argparse.Namespace, terminal: Terminal) -> int:
+    team = check_team(None if args.team == "none" else args.team)
+    environment = changed(args.name, team=team)
+    if args.json:
+        terminal.json({"environment": environment.name, "team": team})
+        return 0
+    whose = "everybody's" if team is None else f"for members of {team} alone"
+    terminal.line(f"{environment.name} is {whose}, from the next kernel on.")
+    return 0
+
+
+def _let_in(args: argparse.Namespace, terminal: Terminal) -> int:
+    words = {"any": None, "none": ()}
+    given = args.patterns
+    patterns = check_skills(words[given[0]] if len(given) == 1 and given[0] in words else given)
+    environment = changed(args.name, skills=patterns)
+    if args.json:
+        shown = None if patterns is None else list(patterns)
+        terminal.json({"environment": environment.name, "skills": shown})
+        return 0
+    what = "all that trust lets in" if patterns is None else ", ".join(patterns) or "none"
+    terminal.line(f"skills of {environment.name}: {what}, from the next kernel on.")
+    return 0
 
 
 def _word(args: argparse.Namespace, terminal: Terminal) -> int:

@@ -70,6 +70,10 @@ def _show(args: argparse.Namespace, terminal: Terminal) -> int:
     terminal.line(f"network     {_network(environment.network)}")
     terminal.line(f"reuse       {environment.reuse}: {_REUSE[environment.reuse]}")
     terminal.line(f"output      {environment.output}: {_OUTPUT[environment.output]}")
+    if environment.team is not None:
+        terminal.line(f"team        {environment.team}: its members alone may use it")
+    if environment.skills is not None:
+        terminal.line(f"skills      {', '.join(environment.skills) or 'none may be mounted'}")
     terminal.line()
     limits = asdict(environment.sandbox_limits())
     terminal.table(

@@ -15,7 +15,7 @@ import uuid
 from pathlib import Path
 
 from reprise import settings
-from reprise.jupyter.admission import Admission
+from reprise.jupyter.admission import Admission, admit_person
 from reprise.jupyter.attach import (
     Attachment,
     attachment,
@@ -94,7 +94,12 @@ class KernelProcess:
             note,
             self._agent_token,
             screen,
-            Admission(chosen.isolated, begun.network is not None, begun.environment.name),
+            Admission(
+                chosen.isolated,
+                begun.network is not None,
+                begun.environment.name,
+                begun.environment.skills,
+            ),
             on_shutdown=self._stop.set,
             on_terminated=self._ended_by_signal,
         )
@@ -149,6 +154,13 @@ class KernelProcess:
 
     async def _open_log(self) -> tuple[Log, uuid.UUID]:
         opened = await Log.connect(progress=lambda text: log.info("%s", text))
+        environment = self._beginning.environment
+        if environment.team is not None:
+            try:
+                await admit_person(opened, environment.team, environment.name)
+            except BaseException:
+                await opened.close()
+                raise
         session, _ = await resolve(
             opened, self._attachment, kernel=self._beginning.options.kernel, tell=self._words.append
         )

@@ -27,6 +27,8 @@ def difference(old: Mapping[str, Json], new: Mapping[str, Json]) -> list[str]:
         *_mounts(_mounts_of(old), _mounts_of(new)),
         *_words("reuse", old, new, {"session": _ONE_SANDBOX, "never": _FRESH}),
         *_words("output", old, new, {"auto": _AUTO, "static": _STATIC, "live": _LIVE}),
+        *_pair("team", old.get("team") or "(none)", new.get("team") or "(none)"),
+        *_pair("skills", _skills(old), _skills(new)),
     ]
 
 
@@ -53,6 +55,13 @@ def _words(
     usual = next(iter(words))
     before, after = str(old.get(field, usual)), str(new.get(field, usual))
     return [] if before == after else [words.get(after, f"{field} {before} → {after}")]
+
+
+def _skills(spec: Mapping[str, Json]) -> str:
+    patterns = spec.get("skills")
+    if not isinstance(patterns, list):
+        return "any"
+    return ", ".join(map(str, patterns)) or "none"
 
 
 def _base(old: Mapping[str, Json], new: Mapping[str, Json]) -> list[str]:

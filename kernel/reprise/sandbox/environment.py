@@ -74,7 +74,7 @@ class EnvironmentSpec:
     interpreter: see `packages.Prefix`.  egress: "none", or the rules (`network.NetworkRules`).
     built: the digest of what `env create` built, and lock what of; then base and argv say nothing
       of where that lies, so that another machine has the same environment.
-    image, reuse, output: see NamedEnvironment.
+    image, reuse, output, team, skills: see NamedEnvironment.
     """
 
     base: str
@@ -92,6 +92,8 @@ class EnvironmentSpec:
     reuse: str = "session"
     output: str = "auto"
     lock: str | None = None
+    team: str | None = None
+    skills: tuple[str, ...] | None = None
 
     def to_json(self) -> dict[str, Json]:
         said: dict[str, Json] = {
@@ -111,9 +113,12 @@ class EnvironmentSpec:
             ("reuse", "session"),
             ("output", "auto"),
             ("lock", None),
+            ("team", None),
         ):
             if (value := getattr(self, name)) != usual:
                 said[name] = value
+        if self.skills is not None:
+            said["skills"] = list(self.skills)
         return said
 
     @cached_property
@@ -176,6 +181,8 @@ def environment_spec(
         reuse=named.reuse,
         output=named.output,
         lock=None if named.packages is None else built_lock(named.packages),
+        team=named.team,
+        skills=named.skills,
     )
 
 

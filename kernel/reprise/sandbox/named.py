@@ -2,8 +2,9 @@
 
 The file holds {limits: {NAME: number}, mounts: [{source, target, manifest}], variables: {NAME:
 value}, network: {…} (`sandbox.network`), packages: digest of what `reprise env create` built,
-image: "NAME@sha256:…", reuse: "session" | "never", output: "auto" | "static" | "live"}, each
-part optional. `default` need not exist. Sizes in bytes, times in seconds, 0 for no limit.
+image: "NAME@sha256:…", reuse: "session" | "never", output: "auto" | "static" | "live", team:
+"team/NAME", skills: [pattern] (`sandbox.named_skills`)}, each part optional. `default` need not
+exist. Sizes in bytes, times in seconds, 0 for no limit.
 """
 
 from __future__ import annotations
@@ -21,12 +22,16 @@ from reprise.quantities import amount, parse_seconds, parse_size
 from reprise.sandbox.contract import Limits
 from reprise.sandbox.documents import write_json
 from reprise.sandbox.mounts import DataMount, check_source, check_target, record
+from reprise.sandbox.named_skills import check_skills, check_team
 from reprise.sandbox.network import NetworkRules, parse_rules
 from reprise.settings import DEFAULT_ENVIRONMENT, ENVIRONMENT, MEMORY_SHARE, home
 
 MAX_FILE = 1 << 20
 _FIELDS = frozenset(
-    {"limits", "mounts", "variables", "network", "packages", "image", "reuse", "output"}
+    {
+        *("limits", "mounts", "variables", "network", "packages", "image", "reuse", "output"),
+        *("team", "skills"),
+    }
 )
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _IMAGE = re.compile(
@@ -69,6 +74,8 @@ class NamedEnvironment:
     packages, image: at most one of them; None for the host's own prefix.
     output: "live" allows scripts in what is shown whatever ran before, "static" never does; "auto"
       until an agent or something that is not trusted acts (`jupyter.static`).
+    team: whose members alone may use it; None for everybody.  skills: patterns of those that may be
+      mounted; None for all that trust lets in.
     """
 
     name: str = DEFAULT_ENVIRONMENT
@@ -80,6 +87,8 @@ class NamedEnvironment:
     image: str | None = None
     reuse: Literal["session", "never"] = "session"
     output: OutputRule = "auto"
+    team: str | None = None
+    skills: tuple[str, ...] | None = None
 
     def sandbox_limits(self) -> Limits:
         """All limits. Memory is three quarters of what this machine or control group has."""
@@ -98,9 +107,12 @@ class NamedEnvironment:
             ("image", None),
             ("reuse", "session"),
             ("output", "auto"),
+            ("team", None),
         ):
             if (value := getattr(self, name)) != usual:
                 said[name] = value
+        if self.skills is not None:
+            said["skills"] = list(self.skills)
         return said
 
 
@@ -178,7 +190,14 @@ def _built(_: None, value: Mapping[str, Any]) -> dict[str, Any]:
         raise UsageError('reuse is "session" or "never".')
     if output not in OUTPUT_RULES:
         raise UsageError(f"output is one of {', '.join(OUTPUT_RULES)}.")
-    return {"packages": packages, "image": image, "reuse": reuse, "output": output}
+    return {
+        "packages": packages,
+        "image": image,
+        "reuse": reuse,
+        "output": output,
+        "team": check_team(value.get("team")),
+        "skills": check_skills(value.get("skills")),
+    }
 
 
 def check_image(image: Any) -> str:
