@@ -55,7 +55,7 @@ def check_messages(given: Mapping[str, Any], tools: Collection[str], marks: list
         where = f"messages.{number}"
         known(object_of(message, where), {"role", "content"}, where)
         role = message.get("role")
-        if role not in roles:
+        if not isinstance(role, str) or role not in roles:
             listed = " or ".join(f"'{name}'" for name in roles)
             raise Invalid(f"{where}.role: Input should be {listed}")
         if "content" not in message:
@@ -87,7 +87,7 @@ def check_content(
     for number, block in enumerate(content):
         place = f"{where}.{number}"
         kind = object_of(block, place).get("type")
-        if kind not in allowed or kind not in _FIELDS:
+        if not isinstance(kind, str) or kind not in allowed or kind not in _FIELDS:
             listed = ", ".join(f"'{name}'" for name in sorted(allowed))
             raise Invalid(
                 f"{place}: Input tag '{kind}' found using 'type' does not match any of the "

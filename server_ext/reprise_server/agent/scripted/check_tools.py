@@ -177,5 +177,5 @@ def _check_choice(choice: Any, names: set[str]) -> None:
         raise Invalid("tool_choice: may only be specified while providing tools.")
     fields = {"type"} if kind == "none" else {"type", "disable_parallel_tool_use"}
     known(choice, fields | {"name"} if kind == "tool" else fields, "tool_choice")
-    if kind == "tool" and choice.get("name") not in names:
+    if kind == "tool" and choice.get("name") not in list(names):
         raise Invalid(f"tool_choice.name: Tool '{choice.get('name')}' not found in provided tools")

@@ -206,15 +206,24 @@ _EDITS: Final = {
 def _check_edits(managed: Mapping[str, Any], betas: Collection[str]) -> None:
     known(managed, {"edits"}, "context_management")
     seen: list[str] = []
-    for number, edit in enumerate(managed.get("edits") or []):
+    edits = managed.get("edits") or []
+    if not isinstance(edits, list):
+        raise Invalid("context_management.edits: Input should be a valid list")
+    for number, edit in enumerate(edits):
         where = f"context_management.edits.{number}"
         kind = object_of(edit, where).get("type")
-        if kind not in _EDITS:
+        if not isinstance(kind, str) or kind not in _EDITS:
             raise Invalid(f"{where}: Input tag '{kind}' found does not match any of the tags")
         needed = _BETA["context_management"][kind == "compact_20260112"]
         if needed not in betas:
             raise Invalid(f"{where}: '{kind}' needs the beta header {needed}")
         known(edit, _EDITS[kind], where)
+        for name in ("trigger", "keep", "clear_at_least"):
+            if edit.get(name) not in (None, "all"):
+                amount = object_of(edit[name], f"{where}.{name}")
+                known(amount, {"type", "value"}, f"{where}.{name}")
+                if amount.get("type") != "all":
+                    whole(amount.get("value"), f"{where}.{name}.value", least=0)
         seen.append(kind)
     if "clear_thinking_20251015" in seen[1:]:
         raise Invalid("context_management.edits: clear_thinking_20251015 must be the first edit")

@@ -88,7 +88,8 @@ class Reply:
 
     stop: by default "tool_use" where a call is among the parts, else "end_turn".
     stop_sequence, refusal: the category, said with the stop reasons of the same name.
-    output_tokens: counted from the parts where None.  pings: before every so many events (0: none).
+    output_tokens: counted from the parts where None.  pings: one in so many events, the
+    first within the first block (0: none).
     pause: seconds before each piece.  ragged: the bytes come in pieces of this size (0: an event a
     piece).  broken: what goes wrong.
     """

@@ -169,6 +169,14 @@ class ScriptedModel:
             if not self._changed.wait_for(lambda: len(self.exchanges) >= exchanges, seconds):
                 raise TimeoutError(f"{len(self.exchanges)} of {exchanges} requests came.")
 
+    def settle(self, seconds: float = 60.0) -> None:
+        """Until nothing is under way. Raises TimeoutError. (From a thread.)"""
+        with self._changed:
+            if not self._changed.wait_for(
+                lambda: all(exchange.ended is not None for exchange in self.exchanges), seconds
+            ):
+                raise TimeoutError("An answer is still under way.")
+
     # What is answered (called by the connections' threads) ----------------------------------------
 
     @property
@@ -245,7 +253,7 @@ class ScriptedModel:
             self.exchanges.append(exchange)
             self._changed.notify_all()
         if isinstance(step, Failure):
-            exchange.ended = "broken"
+            self.ended(exchange, "broken")
             return Json.of(step)
         if isinstance(step, Raw):
             return Raws(exchange, step)

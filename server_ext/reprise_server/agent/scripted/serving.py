@@ -198,7 +198,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return True
             if number == 0:
                 self.model.begin(stream.exchange)
-            elif reply.pings and number % reply.pings == 1 and not stream.aws:
+            elif reply.pings and (number - 2) % reply.pings == 0 and not stream.aws:
                 self._piece(wire.sse({"type": "ping"}), reply)
             self._look()
             if reply.pause and self.model.closing.wait(reply.pause):
