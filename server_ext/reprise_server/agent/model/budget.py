@@ -69,24 +69,21 @@ class Budget:
         money = Decimal(0)
         waiting: Entry | None = None
         for entry in entries:
+            if entry.kind in ("asked", "said", "continued") and waiting is not None:
+                tokens, money = self._unanswered(waiting, turn, tokens, money)
+                waiting = None
             if entry.kind == "asked":
-                if waiting is not None:
-                    tokens, money = self._unanswered(waiting, turn, tokens, money)
                 waiting = entry
                 requests += entry.turn == turn
-            elif entry.kind in ("answered", "compacted"):
+            elif entry.kind == "continued" and entry.turn == turn:
+                requests = tokens = 0
+            elif entry.kind == "answered" or (entry.kind == "compacted" and "usage" in entry.body):
+                waiting = None
                 usage = entry.body.get("usage")
-                if entry.kind == "answered" or usage is not None:
-                    waiting = None
                 usage = usage if isinstance(usage, dict) else {}
                 if entry.turn == turn:
                     tokens += total_tokens(usage)
                 money += self._cost(entry.body.get("cost"), usage)
-            elif entry.kind == "continued" and entry.turn == turn:
-                if waiting is not None:
-                    _, money = self._unanswered(waiting, turn, tokens, money)
-                    waiting = None
-                requests = tokens = 0
         if waiting is not None:
             tokens, money = self._unanswered(waiting, turn, tokens, money)
         return Spent(requests, tokens, money)

@@ -1,0 +1,1 @@
+"""The model behind the Messages API: strictness, waits, bounds, prices, prefixes."""
