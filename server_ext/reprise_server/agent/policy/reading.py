@@ -116,7 +116,7 @@ def _granted(text: str) -> Rule | None:
 
 def _dumped(value: Any, name: str) -> str:
     try:
-        return json.dumps(value, allow_nan=False)
+        return json.dumps(value, allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         raise BadPolicy(
             name, (Problem(0, "It is no JSON.", "Write an object with rules."),)
