@@ -272,6 +272,7 @@ async def test_it_goes_when_it_is_deleted_and_with_the_session_that_it_is_in(
     with pytest.raises(LeaseHeld):
         await known.delete(moved)
     await writer.close()
+    assert (await log.dependents(session)).conversations == 1
     await log.delete(session)
     assert {info.id for info in await known.list()} == {moved, stays}
     await known.delete(stays)

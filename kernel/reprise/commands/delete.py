@@ -96,6 +96,8 @@ def _tell(found: Dependents, terminal: Terminal) -> None:
     terminal.line(f"  {found.steps} steps of its own, last used {when(info.last_at)}")
     if found.artifacts:
         terminal.line(f"  {found.artifacts} artifacts taken out of it go with it")
+    if found.conversations:
+        terminal.line(f"  {found.conversations} conversations with the agent go with it")
     for fork in found.forks:
         terminal.line(f"  needed by fork {fork.id} ({fork.steps} steps)")
     for key in found.keys:

@@ -137,5 +137,6 @@ def dependents_json(found: Dependents, deleted: Sequence[uuid.UUID]) -> dict[str
         ],
         "keys": list(found.keys),
         "artifacts": found.artifacts,
+        "conversations": found.conversations,
         "deleted": [str(each) for each in deleted],
     }

@@ -23,7 +23,8 @@ class Dependents:
     forks: the sessions that need its steps, directly or through another; in such an order that
       each can be deleted after those before it.
     keys: the notebooks and kernels that lead to it now, as bound.
-    artifacts: how many files taken out of it are stored.
+    artifacts: how many files taken out of it are stored.  conversations: how many of the agent's
+      are in it now, which go with it.
     """
 
     session: SessionInfo
@@ -31,6 +32,7 @@ class Dependents:
     forks: tuple[SessionInfo, ...]
     keys: tuple[str, ...]
     artifacts: int
+    conversations: int
 
     @property
     def held(self) -> tuple[SessionInfo, ...]:
@@ -58,10 +60,12 @@ async def dependents(
         " WHERE owner = %s ORDER BY key, number DESC) AS b WHERE session = %s ORDER BY key",
         [owner, session],
     )
-    [(own, artifacts)] = await ask(
+    [(own, artifacts, conversations)] = await ask(
         "SELECT h.next_seq - h.first_seq,"
         " (SELECT count(*) FROM reprise.artifacts a WHERE a.owner = h.owner"
-        "   AND a.session = h.session) FROM reprise.heads h WHERE h.session = %s",
+        "   AND a.session = h.session), (SELECT count(*) FROM reprise.conversation_heads c"
+        "   WHERE c.owner = h.owner AND c.session = h.session)"
+        " FROM reprise.heads h WHERE h.session = %s",
         [session],
     )
     return Dependents(
@@ -70,6 +74,7 @@ async def dependents(
         tuple(infos[row[0]] for row in tree if row[0] in infos),
         tuple(row[0] for row in keys),
         artifacts,
+        conversations,
     )
 
 

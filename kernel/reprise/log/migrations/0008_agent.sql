@@ -49,12 +49,13 @@ CREATE TABLE reprise.conversation_entries (
     PRIMARY KEY (conversation, seq)
 );
 
--- What was deleted, and by whom. Without a row here no entry can be deleted.
+-- What was deleted, and by whom. Without a row of the same transaction no entry can be deleted.
 CREATE TABLE reprise.conversation_deletions (
     conversation uuid  PRIMARY KEY,
     owner       text   NOT NULL,
     by          text   NOT NULL DEFAULT session_user,
-    at          timestamptz NOT NULL DEFAULT clock_timestamp()
+    at          timestamptz NOT NULL DEFAULT clock_timestamp(),
+    transaction xid8   NOT NULL DEFAULT pg_current_xact_id()
 );
 
 CREATE FUNCTION reprise.refuse_conversation_change() RETURNS trigger
@@ -62,7 +63,8 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF TG_OP = 'DELETE' AND TG_TABLE_NAME = 'conversation_entries' THEN
         IF EXISTS (SELECT FROM reprise.conversation_deletions d
-                    WHERE d.conversation = OLD.conversation) THEN
+                    WHERE d.conversation = OLD.conversation
+                      AND d.transaction = pg_current_xact_id()) THEN
             RETURN OLD;
         END IF;
     END IF;
