@@ -1,0 +1,65 @@
+"""Questions that wait for a person, and the one way to answer them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Literal
+
+from reprise.errors import UsageError
+from reprise_server.agent.contract import Decided, Question
+
+#: Characters of a reason, and of an answer to the model's own question.
+MAX_WORDS: Final = 4_000
+
+
+class NotWaiting(UsageError):
+    """The question was answered already, or its time has run out."""
+
+
+class Questions:
+    """Those of one conversation, on its loop. An `Asker`."""
+
+    def __init__(self, now_us: Callable[[], int]) -> None:
+        self._now_us = now_us
+        self._waiting: dict[str, tuple[Question, asyncio.Future[Decided]]] = {}
+
+    async def ask(self, question: Question) -> Decided:
+        answer: asyncio.Future[Decided] = asyncio.get_running_loop().create_future()
+        self._waiting[question.id] = (question, answer)
+        try:
+            async with asyncio.timeout(max(0.0, (question.until_us - self._now_us()) / 1e6)):
+                return await answer
+        except TimeoutError:
+            return Decided("deny" if question.act is not None else "", "timeout")
+        finally:
+            del self._waiting[question.id]
+
+    def __contains__(self, question: str) -> bool:
+        """Whether it waits."""
+        return question in self._waiting
+
+    def decide(
+        self,
+        question: str,
+        decision: str,
+        *,
+        how: Literal["frame", "terminal"],
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> None:
+        """A person's answer. Raises NotWaiting, UsageError; nothing was decided then."""
+        found, answer = self._waiting.get(question, (None, None))
+        if found is None or answer is None or answer.done():
+            raise NotWaiting(
+                "This question does not wait for an answer any more: it was answered, its time ran"
+                " out, or its turn ended."
+            )
+        if found.act is not None and decision not in found.options:
+            raise UsageError(
+                f"{decision[:40]!r} is no answer to this question. It takes one of"
+                f" {', '.join(found.options)}."
+            )
+        if len(decision) > MAX_WORDS or len(reason or "") > MAX_WORDS:
+            raise UsageError(f"An answer has at most {MAX_WORDS:,} characters.")
+        answer.set_result(Decided(decision, how, by, reason))

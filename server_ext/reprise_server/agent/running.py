@@ -1,0 +1,435 @@
+"""All conversations that this process runs, on one event loop in a thread of its own.
+
+What drives them (a server's websocket, a terminal) may be on any loop or on none: methods are
+awaited there, and what is told comes there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import platform
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeVar
+
+from reprise.errors import UnavailableError
+from reprise.log.conversations import Conversations
+from reprise.log.model import Json
+from reprise.log.postgres import Log
+from reprise_server.agent import course
+from reprise_server.agent.assembled import Assembly
+from reprise_server.agent.contract import Entry, TurnEnd
+from reprise_server.agent.conversation import Conversation
+from reprise_server.agent.parts import Around
+from reprise_server.agent.questions import NotWaiting, Questions
+from reprise_server.agent.undo import Undone, undo
+
+logger = logging.getLogger("reprise.agent")
+
+T = TypeVar("T")
+
+#: What a watcher is told: {"type": "entry", "entry": {…}} for each entry, in order and gapless,
+#: and for eyes only, never stored: {"type": "delta", "delta": {…}}; {"type": "again"}: what came of
+#: the answer so far is of an attempt that failed; {"type": "shown", "call", "text"}: what a running
+#: call shows; {"type": "stopping"}; {"type": "note" | "cut", "text"}; {"type": "ended", "status"}.
+Told = Mapping[str, Any]
+Watch = Callable[[Told], None]
+
+#: Things for eyes only that wait for one watcher. A slow one misses some, and no entry.
+MOST_WAITING: Final = 2_000
+#: Seconds that what a conversation works with stays open after its turn.
+LINGER_S: Final = 600.0
+#: Rounds of the loop after which a question whose entry was told waits at the latest.
+SOON: Final = 100
+#: Entries that are read at once for a watcher.
+_PAGE: Final = 1000
+
+
+@dataclass
+class _Live:
+    conversation: Conversation
+    questions: Questions
+    watches: list[Watch] = field(default_factory=list)
+    timer: asyncio.TimerHandle | None = None
+
+
+class Running:
+    """Open from its making until `close`.
+
+    connect: opens the log, on the loop here.  assembly: opens what a conversation works with.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[Log]],
+        assembly: Assembly,
+        *,
+        linger_s: float = LINGER_S,
+    ) -> None:
+        self._connect = connect
+        self._assembly = assembly
+        self._linger_s = linger_s
+        self._log: Log | None = None
+        self._opening = asyncio.Lock()
+        self._live: dict[uuid.UUID, _Live] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="reprise-agent", daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            left = asyncio.all_tasks(self._loop)
+            for task in left:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.run_until_complete(self._loop.shutdown_default_executor())
+            self._loop.close()
+
+    # what is asked from outside -----------------------------------------------------------------
+
+    async def begin(
+        self,
+        session: uuid.UUID,
+        *,
+        notebook: str | None = None,
+        title: str = "",
+        model: str | None = None,
+        by: str | None = None,
+    ) -> uuid.UUID:
+        """Begin a conversation in a session; `say` begins its first turn.
+
+        Raises SessionNotFound, UsageError (a model that may not be asked), DatabaseUnavailable.
+        """
+        return await self._there(self._begin(session, notebook, title, model, by))
+
+    async def say(self, conversation: uuid.UUID, text: str, *, by: str | None = None) -> int:
+        """Begin a turn with a person's words; its number, once they are recorded.
+
+        Raises TurnRuns, LeaseHeld, ConversationNotFound, UsageError, UnavailableError.
+        """
+        return await self._there(self._say(conversation, text, by))
+
+    async def go_on(self, conversation: uuid.UUID, *, by: str | None = None) -> int:
+        """Continue the newest turn where it was cut. Raises NothingToContinue, and as `say`."""
+        return await self._there(self._go_on(conversation, by))
+
+    async def cancel(self, conversation: uuid.UUID) -> bool:
+        """Stop the turn that runs; asked again, without waiting for what runs to end. False when
+        none runs here."""
+        return await self._there(self._cancel(conversation))
+
+    async def decide(
+        self,
+        conversation: uuid.UUID,
+        question: str,
+        decision: str,
+        *,
+        how: Literal["frame", "terminal"],
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> None:
+        """A person's answer to a question that waits. Whoever calls this has made sure that it is a
+        person who may. Raises NotWaiting, UsageError; nothing was decided then."""
+        await self._there(self._decide(conversation, question, decision, how, by, reason))
+
+    async def undo(
+        self, conversation: uuid.UUID, *, fork: bool = False, by: str | None = None
+    ) -> Undone:
+        """Undo the newest turn: session and notebook as before it; see `agent.undo`.
+
+        fork: where steps of somebody else followed, go on in a fork without them.
+        Raises TurnRuns, CannotUndo, LeaseHeld, UnavailableError.
+        """
+        return await self._there(self._undo(conversation, fork, by))
+
+    async def runs(self, conversation: uuid.UUID) -> bool:
+        """Whether a turn of it runs here."""
+        return await self._there(self._runs(conversation))
+
+    async def wait(self, conversation: uuid.UUID) -> None:
+        """Return when no turn of it runs here."""
+        await self._there(self._wait(conversation))
+
+    @contextlib.asynccontextmanager
+    async def subscribe(
+        self, conversation: uuid.UUID, after: int = -1
+    ) -> AsyncIterator[AsyncIterator[Told]]:
+        """What is told of a conversation, from the entry after `after` on, as it comes.
+
+        A turn that another process runs is told as far as it was stored when this began.
+        Raises ConversationNotFound, DatabaseUnavailable.
+        """
+        waiting = _Waiting(asyncio.get_running_loop())
+        watch = await self.watch(conversation, waiting.put, after)
+        try:
+            yield waiting
+        finally:
+            await self.unwatch(conversation, watch)
+
+    async def watch(self, conversation: uuid.UUID, tell: Watch, after: int = -1) -> Watch:
+        """Have `tell` called, in the thread here, with all that `subscribe` gives. It must not
+        wait. Returns what `unwatch` takes."""
+        return await self._there(self._watch(conversation, tell, after))
+
+    async def unwatch(self, conversation: uuid.UUID, watch: Watch) -> None:
+        if self._thread.is_alive():
+            await self._there(self._unwatch(conversation, watch))
+
+    async def close(self) -> None:
+        """Stop what runs as interrupted, let go of all, and end the thread. Idempotent."""
+        if self._closed:
+            return
+        closing = self._there(self._close())
+        self._closed = True
+        await closing
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        await asyncio.to_thread(self._thread.join)
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """One of these, for code without an event loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def _there(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
+        if self._closed:
+            work.close()
+            raise UnavailableError("The agent of this process is shut down. Nothing was done.")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        return asyncio.wrap_future(future)
+
+    # on the loop here ---------------------------------------------------------------------------
+
+    async def log(self) -> Log:
+        """The log, opened when it is first asked for; on the loop here."""
+        async with self._opening:
+            if self._log is None:
+                self._log = await self._connect()
+            return self._log
+
+    async def _begin(
+        self,
+        session: uuid.UUID,
+        notebook: str | None,
+        title: str,
+        model: str | None,
+        by: str | None,
+    ) -> uuid.UUID:
+        log = await self.log()
+        body = await self._assembly.beginning(log, model)
+        if notebook is not None:
+            body["notebook"] = notebook
+        if by is not None:
+            body["by"] = by
+        known = Conversations(log)
+        return await known.begin(session, notebook=notebook, title=title, body=body)
+
+    async def _say(self, conversation: uuid.UUID, text: str, by: str | None) -> int:
+        live = await self._of(conversation)
+        turn = await live.conversation.say(text, by)
+        self._linger(conversation)
+        return turn
+
+    async def _go_on(self, conversation: uuid.UUID, by: str | None) -> int:
+        live = await self._of(conversation)
+        turn = await live.conversation.go_on(by)
+        self._linger(conversation)
+        return turn
+
+    async def _cancel(self, conversation: uuid.UUID) -> bool:
+        live = self._live.get(conversation)
+        return live is not None and live.conversation.stop()
+
+    async def _decide(
+        self,
+        conversation: uuid.UUID,
+        question: str,
+        decision: str,
+        how: Literal["frame", "terminal"],
+        by: str | None,
+        reason: str | None,
+    ) -> None:
+        live = self._live.get(conversation)
+        if live is None:
+            raise NotWaiting("No turn of this conversation runs here, so nothing waits.")
+        # An entry is told a moment before its question waits.
+        for _ in range(SOON):
+            if question in live.questions or question not in _open(live.conversation):
+                break
+            await asyncio.sleep(0)
+        live.questions.decide(question, decision, how=how, by=by, reason=reason)
+
+    async def _undo(self, conversation: uuid.UUID, fork: bool, by: str | None) -> Undone:
+        live = await self._of(conversation)
+        return await undo(live.conversation, await self.log(), fork=fork, by=by)
+
+    async def _runs(self, conversation: uuid.UUID) -> bool:
+        live = self._live.get(conversation)
+        return live is not None and live.conversation.running
+
+    async def _wait(self, conversation: uuid.UUID) -> None:
+        live = self._live.get(conversation)
+        if live is not None:
+            await live.conversation.done()
+
+    async def _of(self, conversation: uuid.UUID) -> _Live:
+        live = self._live.get(conversation)
+        if live is None:
+            log = await self.log()
+            known = Conversations(log)
+            await known.info(conversation)
+            live = self._live.setdefault(conversation, self._made(conversation, known, log))
+        return live
+
+    def _made(self, conversation: uuid.UUID, known: Conversations, log: Log) -> _Live:
+        questions = Questions(now_us)
+
+        def tell(told: Told) -> None:
+            for watch in tuple(live.watches):
+                try:
+                    watch(told)
+                except RuntimeError:  # its loop is closed
+                    live.watches.remove(watch)
+            if told["type"] == "ended":
+                self._linger(conversation)
+
+        def entry(stored: Entry) -> None:
+            tell({"type": "entry", "entry": stored.to_json()})
+
+        around = Around(questions, entry, tell, now_us)
+        holder: dict[str, Json] = {"pid": os.getpid(), "host": platform.node()}
+        made = Conversation(conversation, known, self._assembly.of(log), around, holder)
+        live = _Live(made, questions)
+        return live
+
+    def _linger(self, conversation: uuid.UUID) -> None:
+        """Close what a conversation works with, some time after its last turn."""
+        live = self._live[conversation]
+        if live.timer is not None:
+            live.timer.cancel()
+            live.timer = None
+        if not live.conversation.running:
+            live.timer = self._loop.call_later(self._linger_s, self._let_go, conversation)
+
+    def _let_go(self, conversation: uuid.UUID) -> None:
+        live = self._live[conversation]
+        task = self._loop.create_task(live.conversation.rest())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        if not live.watches and not live.conversation.running:
+            del self._live[conversation]
+
+    # watching -----------------------------------------------------------------------------------
+
+    async def _watch(self, conversation: uuid.UUID, tell: Watch, after: int) -> Watch:
+        live = await self._of(conversation)
+        watch = _Ordered(tell, after)
+        live.watches.append(watch)
+        try:
+            known = Conversations(await self.log())
+            while found := await known.entries(conversation, after=watch.seen, most=_PAGE):
+                for stored in found:
+                    watch.stored(stored.to_json())
+                if len(found) < _PAGE:
+                    break
+        except BaseException:
+            live.watches.remove(watch)
+            raise
+        watch.follow()
+        return watch
+
+    async def _unwatch(self, conversation: uuid.UUID, watch: Watch) -> None:
+        live = self._live.get(conversation)
+        if live is not None and watch in live.watches:
+            live.watches.remove(watch)
+
+    async def _close(self) -> None:
+        for live in self._live.values():
+            if live.timer is not None:
+                live.timer.cancel()
+        await asyncio.gather(*(live.conversation.close() for live in self._live.values()))
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._log is not None:
+            await self._log.close()
+
+
+def _open(conversation: Conversation) -> set[str]:
+    return {str(question["id"]) for question in course.open_questions(conversation.entries)}
+
+
+class _Ordered:
+    """Passes entries on in order, each once: those that are read, then those that come."""
+
+    def __init__(self, tell: Watch, after: int) -> None:
+        self._tell = tell
+        self.seen = after
+        self._held: list[Told] | None = []
+
+    def stored(self, entry: Mapping[str, Any]) -> None:
+        if entry["seq"] > self.seen:
+            self.seen = entry["seq"]
+            self._tell({"type": "entry", "entry": entry})
+
+    def follow(self) -> None:
+        held, self._held = self._held or [], None
+        for told in held:
+            self(told)
+
+    def __call__(self, told: Told) -> None:
+        if self._held is not None:
+            self._held.append(told)
+        elif told["type"] == "entry":
+            self.stored(told["entry"])
+        else:
+            self._tell(told)
+
+
+class _Waiting:
+    """What was told in another thread, read on this loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._told: deque[Told] = deque()
+        self._passing = 0
+        self._came = asyncio.Event()
+
+    def put(self, told: Told) -> None:
+        """In the other thread. Raises RuntimeError when the loop is closed."""
+        self._loop.call_soon_threadsafe(self._take, told)
+
+    def _take(self, told: Told) -> None:
+        passing = told["type"] in ("delta", "shown")
+        if passing and self._passing >= MOST_WAITING:
+            return
+        self._passing += passing
+        self._told.append(told)
+        self._came.set()
+
+    def __aiter__(self) -> AsyncIterator[Told]:
+        return self
+
+    async def __anext__(self) -> Told:
+        while not self._told:
+            self._came.clear()
+            await self._came.wait()
+        told = self._told.popleft()
+        self._passing -= told["type"] in ("delta", "shown")
+        return told
+
+
+def now_us() -> int:
+    return time.time_ns() // 1000
+
+
+__all__ = ["Running", "Told", "TurnEnd", "Watch"]

@@ -1,0 +1,251 @@
+"""Undoing a turn: session and notebook go back to before it, over nobody else's work.
+
+What cannot be undone is named: what went out of the sandbox, and cells that were edited since. The
+session that is left stays as it is; where steps of somebody else followed the turn's first one,
+nothing is undone, and a fork without them is offered.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from reprise.client import aconnect
+from reprise.client.holder import held_elsewhere, running_kernel
+from reprise.errors import RepriseError
+from reprise.log.model import Actor, Json
+from reprise.log.postgres import Log
+from reprise.log.store import StepRecord
+from reprise_server.agent import course
+from reprise_server.agent.contract import Document, Edit, Entry
+from reprise_server.agent.conversation import Conversation
+from reprise_server.agent.notebook.batch import edits_of
+from reprise_server.agent.notebook.restoring import put_back_in
+from reprise_server.agent.notebook.undoing import PutBack
+from reprise_server.agent.tools.outside import Traffic
+
+#: Ids of forks that undos make: an undo that was cut goes on with the fork that it had made.
+_FORKS: Final = uuid.UUID("1f2c2b6e-5b0f-4a55-9c53-0d9d6a6f3a11")
+#: Ends of calls whose result says less than what they may have done.
+UNKNOWN: Final = ("lost", "cancelled", "error")
+#: Things outside that are named one by one.
+_MOST: Final = 100
+
+
+class CannotUndo(RepriseError):
+    """Nothing was undone; says why. `steps`: those of somebody else that are in the way, where a
+    fork would leave them out."""
+
+    def __init__(self, message: str, steps: Sequence[int] = ()) -> None:
+        super().__init__(message)
+        self.steps = tuple(steps)
+
+
+@dataclass(frozen=True)
+class Undone:
+    """What an undo did. session: where the conversation is now, as after step `at` of the one
+    before (-1: before its first one).  cells: put back.  kept: edited since, so left as they are.
+    outside: what was not undone.  notebook: why it was not put back, if so."""
+
+    turn: int
+    session: uuid.UUID
+    at: int
+    cells: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
+    notebook: str | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        found: dict[str, Json] = {
+            "turn": self.turn,
+            "session": str(self.session),
+            "at": self.at,
+            "cells": list(self.cells),
+            "kept": list(self.kept),
+            "outside": list(self.outside),
+        }
+        if self.notebook is not None:
+            found["notebook"] = self.notebook
+        return found
+
+
+async def undo(
+    conversation: Conversation, log: Log, *, fork: bool = False, by: str | None = None
+) -> Undone:
+    """Undo the newest turn that is not undone.
+
+    fork: go on without the steps of others that followed; they stay in the session that is left.
+    Raises TurnRuns, CannotUndo, LeaseHeld, UnavailableError. Cut at any point, it can be asked for
+    again: what was done is found done.
+    """
+    async with conversation.writing() as (writer, parts):
+        entries = writer.entries
+        turn = latest(entries)
+        if turn is None:
+            raise CannotUndo("There is no turn that could be undone.")
+        of_turn = [entry for entry in entries if entry.turn == turn]
+        left = before(entries, turn)
+        first, others = await _followed(log, of_turn, left, Actor("agent", str(writer.id), turn))
+        if others and not fork:
+            listed = ", ".join(map(str, others[:10])) + (" and more" if len(others) > 10 else "")
+            raise CannotUndo(
+                f"Steps of others followed the first one of turn {turn}: {listed}. Going back would"
+                " take them out of this notebook, so nothing was undone. Ask for a fork to go on"
+                " without them; they stay in the session that is left.",
+                others,
+            )
+        outside = await _outside(log, of_turn, left)
+        session = uuid.UUID(course.session_of(entries))
+        wanted = left
+        if first is not None:
+            # As it was before the turn: a fork, whose id an undo that was cut finds again.
+            wanted = uuid.uuid5(_FORKS, f"{writer.id} {turn} {first}")
+            await log.fork(left, first - 1, identity=wanted)
+        if session != wanted:
+            await conversation.append(writer, "session", {"session": str(wanted), "why": "undo"})
+        await _lead(log, session if session != wanted else left, wanted)
+        at = await _steps(log, left) - 1 if first is None else first - 1
+        put, why = await _put_back(parts.document, of_turn, writer.blobs.get)
+        done = Undone(turn, wanted, at, put.cells, put.kept, outside, why)
+        await conversation.append(writer, "undone", {**done.to_json(), "by": by})
+    await conversation.rest()
+    return done
+
+
+# Pure ---------------------------------------------------------------------------------------------
+
+
+def latest(entries: Iterable[Entry]) -> int | None:
+    """The newest turn that is not undone."""
+    undone = course.undone_turns(entries)
+    turns = [entry.turn for entry in entries if entry.kind == "said"]
+    return next((turn for turn in reversed(turns) if turn not in undone), None)
+
+
+def before(entries: Iterable[Entry], turn: int) -> uuid.UUID:
+    """The session that the conversation was in when a turn began."""
+    session = ""
+    for entry in entries:
+        if entry.kind == "said" and entry.turn == turn:
+            break
+        if entry.kind == "session":
+            session = str(entry.body["session"])
+    return uuid.UUID(session)
+
+
+def edits(of_turn: Iterable[Entry]) -> list[Edit]:
+    """What a turn's calls did to cells, in their order; those of a lost call as it may have."""
+    found: list[Edit] = []
+    acts: dict[str, Any] = {}
+    for entry in of_turn:
+        if entry.kind == "called":
+            acts[str(entry.body["id"])] = entry.body.get("act")
+        elif entry.kind == "result":
+            told = [Edit.of(each) for each in entry.body["edits"]]
+            act = acts.get(str(entry.body["id"]))
+            if not told and act and entry.body["status"] in UNKNOWN:
+                told = list(edits_of(act["input"]))
+            found += told
+    return found
+
+
+# The session --------------------------------------------------------------------------------------
+
+
+async def _followed(
+    log: Log, of_turn: Sequence[Entry], left: uuid.UUID, who: Actor
+) -> tuple[int | None, list[int]]:
+    """The turn's first step in the session that it began in, and steps of others since: there, and
+    in the sessions that it went on to."""
+    first: int | None = None
+    others: list[int] = []
+    async for record in (await log.reader(left)).records(outputs=False):
+        if record.step.new.actor == who:
+            first = record.step.seq if first is None else first
+        elif first is not None and _of_somebody(record):
+            others.append(record.step.seq)
+    for session in _sessions(of_turn):
+        if session != left:
+            reader = await log.reader(session)
+            since = (await reader.info()).fork_seq
+            start = 0 if since is None else since + 1
+            others += [
+                record.step.seq
+                async for record in reader.records(start, outputs=False)
+                if record.step.new.actor != who and _of_somebody(record)
+            ]
+    return first, others
+
+
+def _of_somebody(record: StepRecord) -> bool:
+    """Whether a step is anybody's work; what the system brought in comes in again by itself."""
+    return record.step.new.actor.kind != "system"
+
+
+def _sessions(of_turn: Iterable[Entry]) -> list[uuid.UUID]:
+    """Those that a turn went on to; an undo's own fork is none of them."""
+    return [
+        uuid.UUID(entry.body["session"])
+        for entry in of_turn
+        if entry.kind == "session" and entry.body["why"] != "undo"
+    ]
+
+
+async def _steps(log: Log, session: uuid.UUID) -> int:
+    return (await (await log.reader(session)).info()).steps
+
+
+async def _lead(log: Log, session: uuid.UUID, to: uuid.UUID) -> None:
+    """Let what leads to a session (its kernel, its notebook) lead to another one."""
+    info = await (await log.reader(session)).info()
+    connection = running_kernel(info)
+    if info.holder is not None and connection is None:
+        raise held_elsewhere(info)
+    if connection is not None:
+        async with await aconnect(connection_file=connection, start=False) as kernel:
+            await kernel.attach(to, interrupt=True)
+    await log.rebind(session, to)
+
+
+async def _outside(log: Log, of_turn: Sequence[Entry], left: uuid.UUID) -> tuple[str, ...]:
+    """What a turn did beyond its sessions, a line each: as its results say, and of steps whose
+    result nobody had as the record of the network says."""
+    found: dict[str, None] = {}
+    session = left
+    for entry in of_turn:
+        if entry.kind == "session":
+            session = uuid.UUID(entry.body["session"])
+        elif entry.kind == "result":
+            told = list(map(str, entry.body["outside"]))
+            if not told and entry.body["status"] in UNKNOWN:
+                reader = await log.reader(session)
+                for seq in entry.body["steps"]:
+                    told += (await Traffic.of(reader, seq)).lines(seq)
+            found.update(dict.fromkeys(told))
+    return tuple(found)[:_MOST]
+
+
+# The notebook -------------------------------------------------------------------------------------
+
+
+async def _put_back(
+    document: Document | None,
+    of_turn: Sequence[Entry],
+    blob: Callable[[str], Awaitable[bytes]],
+) -> tuple[PutBack, str | None]:
+    """What of the notebook was put back, and why it was not, if so."""
+    nothing = PutBack((), ())
+    made = edits(of_turn)
+    if not made:
+        return nothing, None
+    stored = next((entry.body for entry in of_turn if entry.kind == "notebook"), None)
+    if stored is None:
+        return nothing, "The notebook as it was before the turn was not stored."
+    if document is None:
+        return nothing, f"The notebook {stored['path']} is not open here."
+    try:
+        return await put_back_in(document, await blob(stored["sha256"]), made), None
+    except RepriseError as error:
+        return nothing, f"The notebook was not put back: {error}"
