@@ -6,10 +6,10 @@ import asyncio
 import fcntl
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from reprise.errors import UnavailableError
 from reprise.log.model import sha256_hex
@@ -70,9 +70,14 @@ def _taken(handle: int) -> bool:
 
 
 async def whole(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What `work` gives, in a thread. Who is cancelled meanwhile still waits for its end: a lock
-    must not be let go of while something that it guards goes on."""
-    task = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
+    """What `work` gives, in a thread; as `finished`."""
+    return await finished(asyncio.to_thread(work, *args, **kwargs))
+
+
+async def finished(work: Coroutine[Any, Any, T]) -> T:
+    """What `work` gives. Who is cancelled meanwhile still waits for its end: a lock must not be let
+    go of while something that it guards goes on."""
+    task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
