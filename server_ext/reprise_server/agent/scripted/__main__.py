@@ -1,4 +1,4 @@
-"""Serves a script from a file: `python -m reprise_server.agent.scripted FILE`, for trials by hand."""
+"""Serves a script from a file, for trials: `python -m reprise_server.agent.scripted FILE`."""
 
 from __future__ import annotations
 
