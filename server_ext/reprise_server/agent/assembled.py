@@ -93,6 +93,7 @@ class Assembly:
             offered = await _of_servers(settings, place, opened)
             tools: list[Tool] = toolbox(
                 place,
+                view,
                 notebook=[] if document is None else notebook_tools(document, place),
                 more=() if offered is None else offered.tools,
             )

@@ -112,8 +112,11 @@ class Traffic:
         self.places[place] = (count + 1, sent + row.bytes_up)
 
     def lines(self, seq: int) -> tuple[str, ...]:
+        return tuple(f"step {seq} sent {line}" for line in self.places_told())
+
+    def places_told(self) -> tuple[str, ...]:
+        """What was sent where, a phrase each."""
         return tuple(
-            f"step {seq} sent {sent:,} bytes to {place}"
-            + ("" if count == 1 else f" in {count:,} requests")
+            f"{sent:,} bytes to {place}" + ("" if count == 1 else f" in {count:,} requests")
             for place, (count, sent) in self.places.items()
         )

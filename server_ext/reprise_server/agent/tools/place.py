@@ -21,7 +21,7 @@ from reprise.client import (
 )
 from reprise.client.results import Artifact, StepResult, Surroundings
 from reprise.client.workspace import LiveWorkspace
-from reprise.errors import LogCorrupt, RepriseError, UsageError
+from reprise.errors import RepriseError, UsageError
 from reprise.log.model import Actor
 from reprise.log.postgres import Log
 from reprise.log.store import LogReader, SessionInfo, StepRecord
@@ -40,10 +40,11 @@ QUEUED_S: Final = 10.0
 #: main shell only comm messages and subshells are open.
 LAST: Final = 16
 
-#: What one call may store of the workspace's files, one after the other.
+#: Steps that one call may ask for under its key, one after the other.
 STEPS_OF_A_CALL: Final = 16
 
 Ended = TypeVar("Ended", bound=StepResult)
+Ended_co = TypeVar("Ended_co", bound=StepResult, covariant=True)
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,11 @@ class Under:
 
 
 @dataclass(frozen=True)
-class Ran(Generic[Ended]):
+class Ran(Generic[Ended_co]):
     """A step that has ended. taints: what untrusted content may be in what it showed.
     outside: what it did beyond the session, a line each."""
 
-    result: Ended
+    result: Ended_co
     taints: tuple[tuple[TaintKind, str], ...] = ()
     outside: tuple[str, ...] = ()
 
@@ -290,18 +291,19 @@ class Place:
                 break  # the first may be missing: not every call's first step is keyed so
         return tuple(found)
 
-    async def fork(self, at: int | None = None) -> uuid.UUID:
-        """A new session that shares this one's history up to step `at`."""
-        return await self.log.fork(self.session, at)
+    async def fork(self, at: int | None = None, *, identity: uuid.UUID | None = None) -> uuid.UUID:
+        """A new session that shares this one's history up to step `at`. identity: its id."""
+        return await self.log.fork(self.session, at, identity=identity)
 
-    async def rewind(self, at: int) -> uuid.UUID:
+    async def rewind(self, at: int, *, identity: uuid.UUID | None = None) -> uuid.UUID:
         """Go on from step `at` in a fork; the kernel and the notebook go over to it.
 
         Refused while a step runs. The session that is left stays as it is.
         """
         kernel = await self.kernel()
         left = kernel.session
-        fork = await kernel.rewind(at)
+        fork = await self.fork(at, identity=identity)
+        await kernel.attach(fork)
         await self.log.rebind(left, fork)
         return fork
 
@@ -370,6 +372,3 @@ class Place:
 
 def _shower(show: Show | None) -> Callable[[Output], None] | None:
     return None if show is None else lambda output: show(output.text)
-
-
-__all__ = ["LogCorrupt", "Place", "Ran", "Sources", "Under"]
