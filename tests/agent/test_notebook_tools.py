@@ -1,0 +1,410 @@
+"""Tools of the notebook on a real session: over nobody's edits, what was approved is what runs."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import struct
+import zlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reprise.jupyter.static.policy import EDITED_BY
+from reprise_server.agent.contract import BadCall, Change, Edit
+from reprise_server.agent.notebook.batch import edits_of
+from reprise_server.agent.notebook.cells import by_id, hash_of, normal, snapshot
+from reprise_server.agent.notebook.file import FileNotebook, as_file
+from reprise_server.agent.notebook.restoring import put_back_in
+from reprise_server.agent.tools.notebook_tools import MOST_RUN, notebook_tools
+from tests.agent.notebooks import code, markdown, of
+from tests.fixtures.place import ToolBench, text_of
+
+
+@pytest.fixture
+async def notes(bench: ToolBench, tmp_path: Path) -> ToolBench:
+    """A bench whose tools are those of a notebook; of a file."""
+    document = FileNotebook(tmp_path / "n.ipynb", tmp_path / "home", path="work/n.ipynb")
+    bench.tools = notebook_tools(document, bench.place)
+    return bench
+
+
+def document_of(bench: ToolBench) -> FileNotebook:
+    found = bench.tools[0].document  # type: ignore[attr-defined]
+    assert isinstance(found, FileNotebook)
+    return found
+
+
+def write(bench: ToolBench, *cells: dict[str, Any], **more: Any) -> None:
+    document_of(bench)._given.write_bytes(as_file(normal(of(*cells, **more)), "n"))
+
+
+async def cells(bench: ToolBench) -> dict[str, Any]:
+    return by_id(await document_of(bench).read())
+
+
+def png(width: int = 1, height: int = 1) -> str:
+    def chunk(name: bytes, data: bytes) -> bytes:
+        check = struct.pack(">I", zlib.crc32(name + data))
+        return struct.pack(">I", len(data)) + name + data + check
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    rows = zlib.compress(b"".join(b"\0" + b"\x80" * width for _ in range(height)))
+    made = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    return base64.b64encode(made).decode()
+
+
+PICTURE = {
+    "output_type": "display_data",
+    "data": {"image/png": png(), "text/plain": "<Figure>"},
+    "metadata": {},
+}
+
+
+async def test_a_notebook_is_read_by_ids_with_hashes_and_images(notes: ToolBench) -> None:
+    error = {"output_type": "error", "ename": "E", "evalue": "v", "traceback": ["\x1b[31mE: v"]}
+    write(
+        notes,
+        markdown("m", "# Title\nwords"),
+        code("a", "plot()", outputs=[PICTURE], execution_count=3),
+        code("b", "fails", outputs=[error]),
+    )
+    result = await notes.do("read_notebook")
+    kinds = [block["type"] for block in result.content]
+    assert kinds == ["text", "image", "text"]
+    assert result.content[1]["source"]["media_type"] == "image/png"
+    said = text_of(result)
+    assert "work/n.ipynb: 3 cells" in said
+    assert (
+        f"cell m · markdown · hash {hash_of('markdown', '# Title' + chr(10) + 'words')[:12]}"
+        in said
+    )
+    assert "| # Title\n| words\n" in said
+    assert "cell a · code · ran as [3]" in said
+    assert "[image 1: image/png, 1×1]" in said
+    assert "E: v" in said
+    assert "\x1b" not in said
+    none = await notes.do("read_notebook", outputs=False)
+    assert [block["type"] for block in none.content] == ["text"]
+    some = text_of(await notes.do("read_notebook", cells=["b"]))
+    assert "cell b" in some
+    assert "cell a" not in some
+
+
+async def test_a_long_notebook_is_read_in_parts(notes: ToolBench) -> None:
+    shown = {"output_type": "stream", "name": "stdout", "text": "out " * 3000}
+    every = [code(f"c{n}", "x = 1\n" * 1500, outputs=[shown]) for n in range(9)]
+    write(notes, *every)
+    seen: list[str] = []
+    first: dict[str, str] = {}
+    while True:
+        said = text_of(await notes.do("read_notebook", **first))
+        assert len(said) <= 16_000
+        seen += [line.split()[1] for line in said.splitlines() if line.startswith("cell c")]
+        if "Read on with" not in said:
+            break
+        first = {"first": said.rpartition('first="')[2].partition('"')[0]}
+    assert seen == [f"c{n}" for n in range(9)]
+    one = text_of(await notes.do("read_notebook", cells=["c4"]))
+    assert "line=" in one
+    line = int(one.partition("and line=")[2].partition("]")[0])
+    assert line > 500
+    rest = text_of(await notes.do("read_notebook", cells=["c4"], line=line))
+    assert "line=" not in rest
+    two = text_of(await notes.do("read_notebook", first="c7", most=1))
+    assert '1 more cells follow. Read on with first="c8"' in two
+    for given, words in (
+        ({"cells": ["nope"]}, "no cell 'nope'.*Its cells: c0, c1"),
+        ({"cells": ["c1"], "most": 2}, "Give either"),
+        ({"line": 4}, "goes with one cell alone"),
+        ({"cells": ["c1"], "line": 4000}, "has 1,501 lines"),
+        ({"most": 0}, "from 1 on"),
+    ):
+        with pytest.raises(BadCall, match=words):
+            await notes.do("read_notebook", **given)
+
+
+async def test_a_batch_of_edits_is_made_and_told_with_hashes(notes: ToolBench) -> None:
+    write(notes, code("a", "old"), markdown("b", "text"), code("z", "last"))
+    given = [
+        {"do": "replace", "cell": "a", "was": hash_of("code", "old")[:12], "source": "new"},
+        {"do": "insert", "after": "a", "source": "x = 1"},
+        {"do": "insert", "after": "#2", "source": "# two", "type": "markdown"},
+        {"do": "delete", "cell": "b", "was": hash_of("markdown", "text")[:12]},
+        {"do": "move", "cell": "a", "was": hash_of("code", "old")[:12], "after": "z"},
+        {"do": "insert", "source": "end"},
+    ]
+    act = await notes.act("edit_notebook", edits=given)
+    assert (act.effect, act.title, act.paths) == (
+        "edit",
+        "change 5 cells of work/n.ipynb",
+        ("work/n.ipynb",),
+    )
+    # Looked at again, as a turn does after an approval, it is the very same.
+    assert (await notes.act("edit_notebook", edits=given)).to_json() == act.to_json()
+    result = await notes.tool("edit_notebook").run(notes.call(act.input), act)
+    now = await cells(notes)
+    assert [cell["source"] for cell in now.values()] == ["x = 1", "# two", "last", "new", "end"]
+    ids = list(now)
+    said = text_of(result)
+    assert f"cell {ids[0]} inserted · code · hash {hash_of('code', 'x = 1')[:12]}" in said
+    assert "cell b deleted" in said
+    assert result.edits == edits_of(json.loads(json.dumps(act.input)))
+    assert result.edits[4] == Edit("a", hash_of("code", "new"), hash_of("code", "new"), moved=True)
+    assert {name for name, cell in now.items() if EDITED_BY in cell["metadata"]} == set(ids) - {"z"}
+    # The same edit again makes another cell, and none is written over.
+    again = await notes.do("edit_notebook", edits=[{"do": "insert", "after": "a", "source": "end"}])
+    assert len(await cells(notes)) == 6
+    assert again.edits[0].cell not in ids
+
+
+async def test_stale_edits_are_refused_with_what_is_there_now(notes: ToolBench) -> None:
+    write(notes, code("a", "what the person typed"), code("b", "2"))
+    was = hash_of("code", "as it was read")[:12]
+    before = await cells(notes)
+    for edit in (
+        {"do": "replace", "cell": "a", "was": was, "source": "mine"},
+        {"do": "delete", "cell": "a", "was": was},
+        {"do": "move", "cell": "a", "was": was, "after": "b"},
+    ):
+        fine = {"do": "replace", "cell": "b", "was": hash_of("code", "2")[:12], "source": "3"}
+        with pytest.raises(BadCall) as told:
+            await notes.act("edit_notebook", edits=[fine, edit])
+        said = str(told.value)
+        assert "| what the person typed" in said
+        assert hash_of("code", "what the person typed")[:12] in said
+        assert "Nothing was changed" in said
+    # Between the look and the change, too: a person may answer much later.
+    given = [{"do": "delete", "cell": "b", "was": hash_of("code", "2")[:12]}]
+    act = await notes.act("edit_notebook", edits=given)
+    write(notes, code("a", "what the person typed"), code("b", "typed meanwhile"))
+    with pytest.raises(BadCall, match="typed meanwhile"):
+        await notes.tool("edit_notebook").run(notes.call(act.input), act)
+    assert (await cells(notes))["b"]["source"] == "typed meanwhile"
+    assert (await cells(notes))["a"] == before["a"]
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        ({"do": "insert"}, "lacks `source`"),
+        ({"do": "insert", "source": "x", "cell": "q"}, "takes no `cell`"),
+        ({"do": "insert", "source": "x", "after": "nope"}, "no cell 'nope'"),
+        ({"do": "insert", "source": "x", "after": "#1"}, "there is no such"),
+        ({"do": "insert", "source": "x", "after": "#nan"}, "there is no such"),
+        ({"do": "replace", "cell": "a", "was": "0" * 12}, "lacks `source`"),
+        ({"do": "replace", "cell": "nope", "was": "0" * 12, "source": ""}, "no cell 'nope'"),
+        ({"do": "delete", "cell": "a", "was": ""}, "Not as you read it"),
+        ({"do": "move", "cell": "a", "was": "0", "after": "a"}, "Not as you read it"),
+        ({"do": "paint"}, "must be one of"),
+    ],
+    ids=["source", "cell", "after", "self", "number", "nothing", "gone", "empty", "short", "word"],
+)
+async def test_a_wrong_edit_is_answered_so_that_it_can_be_mended(
+    notes: ToolBench, edit: dict[str, str], words: str
+) -> None:
+    write(notes, code("a", "1"))
+    before = document_of(notes)._given.read_bytes()
+    with pytest.raises(BadCall, match=words):
+        await notes.do("edit_notebook", edits=[edit])
+    assert document_of(notes)._given.read_bytes() == before
+
+
+async def test_too_many_edits_are_refused(notes: ToolBench) -> None:
+    write(notes)
+    for edits in ([], [{"do": "insert", "source": "x"}] * 51):
+        with pytest.raises(BadCall, match="1 to 50 edits"):
+            await notes.act("edit_notebook", edits=edits)
+
+
+async def test_cells_run_in_order_as_steps_and_are_painted(notes: ToolBench) -> None:
+    write(
+        notes,
+        code("a", "n = 20\nprint('first')", metadata={"trusted": True}),
+        markdown("m", "# no code"),
+        code("b", "n + 1"),
+    )
+    act = await notes.act("run_cells", cells=["a", "m", "b"])
+    assert (act.effect, act.title) == ("run", "run 2 cells of work/n.ipynb")
+    assert act.code == "n = 20\nprint('first')\n\nn + 1"
+    call = notes.call(act.input)
+    result = await notes.tool("run_cells").run(call, act)
+    assert result.status == "ok"
+    said = text_of(result)
+    assert said.index("cell a · step") < said.index("first") < said.index("cell b · step")
+    assert "21" in said
+    steps = [*await notes.place.of_call(call.key)]
+    assert [record.step.seq for record in steps] == list(result.steps)
+    assert all(record.step.new.actor.kind == "agent" for record in steps)
+    assert [record.step.payload["metadata"] for record in steps] == [
+        {"cellId": "a"},
+        {"cellId": "b"},
+    ]
+    now = await cells(notes)
+    assert now["a"]["outputs"] == [{"output_type": "stream", "name": "stdout", "text": "first\n"}]
+    assert now["b"]["outputs"][0]["data"] == {"text/plain": "21"}
+    assert now["b"]["execution_count"] == steps[1].outcome.new.execution_count  # type: ignore[union-attr]
+    assert {edit.cell for edit in result.edits} == {"a", "b"}
+    assert EDITED_BY not in now["a"]["metadata"]
+
+
+async def test_a_run_stops_at_the_first_error(notes: ToolBench) -> None:
+    write(notes, code("a", "seen = []"), code("b", "1/0"), code("c", "seen.append(1)"))
+    result = await notes.do("run_cells", cells=["a", "b", "c"])
+    assert result.status == "error"
+    assert len(result.steps) == 2
+    assert "ZeroDivisionError" in text_of(result)
+    assert "Cell c and those after it did not run: cell b failed." in text_of(result)
+    now = await cells(notes)
+    assert now["b"]["outputs"][0]["ename"] == "ZeroDivisionError"
+    assert now["c"]["outputs"] == []
+    count = await notes.do("run_cells", cells=["a"])
+    assert [edit.cell for edit in count.edits] == ["a"]
+
+
+async def test_what_runs_is_what_was_approved(notes: ToolBench) -> None:
+    write(notes, code("a", "approved = 1"), code("b", "approved + 1"))
+    act = await notes.act("run_cells", cells=["a", "b"])
+    write(notes, code("a", "something = 'else'"), code("b", "approved + 1"))
+    before = await notes.place.quiet()
+    with pytest.raises(BadCall, match="something = 'else'"):
+        await notes.tool("run_cells").run(notes.call(act.input), act)
+    assert await notes.place.quiet() == before
+    # One that is changed while those before it run is not run either.
+    write(notes, code("a", "approved = 1"), code("b", "approved + 1"))
+
+    class Typed(FileNotebook):
+        async def apply(self, changes: Any) -> None:
+            await super().apply(changes)
+            write(notes, code("a", "approved = 1"), code("b", "typed"))
+
+    typed = Typed(document_of(notes)._given, document_of(notes)._home)
+    tool = notebook_tools(typed, notes.place)[2]
+    result = await tool.run(notes.call(act.input), act)
+    assert len(result.steps) == 1
+    assert "Cell b and those after it did not run: somebody changed it" in text_of(result)
+
+
+async def test_a_cell_that_is_gone_when_it_has_run_is_no_failure(notes: ToolBench) -> None:
+    write(notes, code("a", "import pathlib; 5"))
+    act = await notes.act("run_cells", cells=["a"])
+    tool = notes.tool("run_cells")
+    given = document_of(notes)
+    read = given.read
+    reads = 0
+
+    async def vanish() -> Any:
+        nonlocal reads
+        found = await read()
+        write(notes)
+        reads += 1
+        return found
+
+    given.read = vanish  # type: ignore[method-assign]
+    result = await tool.run(notes.call(act.input), act)
+    assert result.status == "ok"
+    assert reads == 1
+    assert "could not be painted" in text_of(result)
+    assert await cells_of_file(given) == {}
+
+
+async def cells_of_file(document: FileNotebook) -> dict[str, Any]:
+    return by_id(await FileNotebook(document._given, document._home).read())
+
+
+async def test_wrong_runs_are_refused_and_leave_no_step(notes: ToolBench) -> None:
+    write(notes, code("a", "1"), markdown("m", "# m"))
+    before = await notes.place.quiet()
+    for given, words in (
+        ({"cells": ["nope"]}, "Nothing ran"),
+        ({"cells": ["m"]}, "nothing to run"),
+        ({"cells": []}, "nothing to run"),
+        ({"cells": ["a"] * (MOST_RUN + 1)}, f"at most {MOST_RUN}"),
+        ({"cells": ["a"], "timeout": 0}, "above 0"),
+    ):
+        with pytest.raises(BadCall, match=words):
+            await notes.act("run_cells", **given)
+    assert await notes.place.quiet() == before
+
+
+async def test_a_cancelled_run_ends_its_cell_and_shows_how_far_it_came(notes: ToolBench) -> None:
+    source = "print('begun', flush=True)\nimport time\nfor _ in range(6000): time.sleep(0.1)"
+    write(notes, code("a", source), code("b", "x"))
+    act = await notes.act("run_cells", cells=["a", "b"])
+    begun = asyncio.Event()
+    call = replace(
+        notes.call(act.input), show=lambda said: begun.set() if "begun" in said else None
+    )
+    running = asyncio.create_task(notes.tool("run_cells").run(call, act))
+    await asyncio.wait_for(begun.wait(), 60)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    (record,) = await notes.place.of_call(call.key)
+    assert record.outcome is not None
+    assert record.outcome.new.status == "interrupted"
+    kinds = [output["output_type"] for output in (await cells(notes))["a"]["outputs"]]
+    assert kinds == ["stream", "error"]
+
+
+async def test_a_large_result_lies_in_the_workspace(notes: ToolBench) -> None:
+    write(notes, code("a", "print('line\\n' * 20000)"), code("b", "'end' + 'ing'"))
+    result = await notes.do("run_cells", cells=["a", "b"])
+    said = text_of(result)
+    assert len(said) <= 16_000
+    assert "ending" in said
+    assert len(result.steps) == 3
+    path = said.partition("in the file ")[2].partition(":")[0]
+    kept = await (await notes.place.kernel()).read(path)
+    assert kept.count(b"line\n") == 20000
+    assert len((await cells(notes))["a"]["outputs"][0]["text"]) > 90_000
+
+
+async def test_taints_of_a_notebook_that_the_person_named_untrusted(notes: ToolBench) -> None:
+    write(notes, code("a", "1"))
+    notes.within(untrusted_paths=("work/**",))
+    assert (await notes.do("read_notebook")).taints == (("named", "work/n.ipynb"),)
+    assert ("named", "work/n.ipynb") in (await notes.do("run_cells", cells=["a"])).taints
+    notes.within(untrusted_paths=("other/**",))
+    assert (await notes.do("read_notebook")).taints == ()
+
+
+async def test_a_turn_is_put_back_in_the_live_document(notes: ToolBench) -> None:
+    document = document_of(notes)
+    write(
+        notes,
+        code("a", "1"),
+        code("b", "2", outputs=[PICTURE], execution_count=9),
+        markdown("m", "t"),
+    )
+    before = snapshot(await document.read())
+    done = await notes.do(
+        "edit_notebook",
+        edits=[
+            {"do": "replace", "cell": "a", "was": hash_of("code", "1")[:12], "source": "41 + 1"},
+            {"do": "insert", "after": "", "source": "import os"},
+            {"do": "delete", "cell": "m", "was": hash_of("markdown", "t")[:12]},
+        ],
+    )
+    ran = await notes.do("run_cells", cells=["a", "b"])
+    # The person goes on: a cell of their own, and one of the agent's.
+    inserted = done.edits[1].cell
+    typed = hash_of("code", "import os")
+    await document.apply(
+        [
+            Change("insert", "mine", after="b", cell_type="code", source="mine"),
+            Change("replace", inserted, was=typed, source="import os, sys"),
+        ]
+    )
+    found = await put_back_in(document, before, [*done.edits, *ran.edits])
+    assert found.kept == (inserted,)
+    assert set(found.cells) == {"a", "b", "m"}
+    now = await cells(notes)
+    old = by_id(json.loads(before))
+    assert {name: now[name] for name in ("a", "b", "m")} == old
+    assert list(now) == [inserted, "a", "b", "m", "mine"]
+    again = await put_back_in(document, before, [*done.edits, *ran.edits])
+    assert again.changes == ()
