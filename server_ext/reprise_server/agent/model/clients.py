@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -69,7 +70,8 @@ def open_client(settings: RepriseAgent) -> Client:
             "The Anthropic SDK is not installed, so no model can be asked. "
             "Run: pip install 'jupyter-reprise[agent]'"
         ) from error
-    _check_url(settings.base_url)
+    if wrong := _wrong_url(settings.base_url):
+        raise UsageError(f"c.RepriseAgent.base_url {wrong}")
     http = anthropic.DefaultAsyncHttpxClient(
         timeout=httpx2.Timeout(settings.silence, connect=_CONNECT_SECONDS, pool=_CONNECT_SECONDS),
         # A redirect would carry the key to another host.
@@ -140,37 +142,33 @@ _MAKE: Final = {"anthropic": _anthropic, "bedrock": _bedrock, "vertex": _vertex}
 
 
 def _needs(module: str, extra: str) -> None:
-    import importlib.util  # noqa: PLC0415
-
     try:
-        found = importlib.util.find_spec(module)
-    except ModuleNotFoundError:
-        found = None
-    if found is None:
+        there = importlib.util.find_spec(module) is not None
+    except (ModuleNotFoundError, ValueError):
+        there = False
+    if not there:
         raise UnavailableError(
             f"The client for {extra} needs the package {module}. "
             f"Run: pip install 'jupyter-reprise[{extra}]'"
         )
 
 
-def _check_url(url: str) -> None:
+def _wrong_url(url: str) -> str:
+    """What is wrong with it, "" when nothing is. What it holds is not repeated."""
     if not url:
-        return
+        return ""
     try:
         parts = urlsplit(url)
-        ok = parts.scheme in ("http", "https") and bool(parts.hostname)
-        named = parts.username or parts.password
+        if parts.username or parts.password:
+            return (
+                "holds a name or a password, which would stand in logs. "
+                "Set c.RepriseAgent.api_key instead."
+            )
+        if parts.scheme in ("http", "https") and parts.hostname:
+            return ""
     except ValueError:
-        ok, named = False, None
-    if not ok:
-        raise UsageError(
-            "c.RepriseAgent.base_url is no address: it begins with https:// or http://"
-        )
-    if named:
-        raise UsageError(
-            "c.RepriseAgent.base_url holds a name or a password, which would stand in logs. "
-            "Set c.RepriseAgent.api_key instead."
-        )
+        pass
+    return "is no address: it begins with https:// or http://, and names a host."
 
 
 def _why(error: BaseException, secrets: Secrets) -> str:
