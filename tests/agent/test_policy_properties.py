@@ -12,7 +12,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from reprise_server.agent.contract import Act, Grant, Situation, Verdict
-from reprise_server.agent.policy.argv import words_of
 from reprise_server.agent.policy.engine import evaluate, reaches_out, rule_holds
 from reprise_server.agent.policy.offers import pattern_rule, session_rule
 from reprise_server.agent.policy.patterns import (
@@ -26,6 +25,7 @@ from reprise_server.agent.policy.patterns import (
 from reprise_server.agent.policy.reading import granted, policy_of, rule_of
 from reprise_server.agent.policy.rules import STRICTNESS, Level, Policy, Rule
 from reprise_server.agent.policy.taint import MAX_TAINTS, merged, names
+from reprise_server.agent.tools.words import words
 from tests.agent.acts import (
     PARTS,
     WORDS,
@@ -223,7 +223,6 @@ COMPOUNDS = (
     "git log ~root",
     "git log !!",
     "git log # x",
-    "git log a#b",
     "git log \\\n x",
     "git log 'open",
     'git log "open',
@@ -237,10 +236,7 @@ COMPOUNDS = (
     "exec git log",
     ". git log",
     "source git",
-    "git\tlog",
     "git\u00a0log",
-    "git log \u2028 id",
-    "git log é",
     "=git log",
     "git =id",
     "",
@@ -251,18 +247,17 @@ COMPOUNDS = (
 
 @pytest.mark.parametrize("line", COMPOUNDS, ids=range(len(COMPOUNDS)))
 def test_a_compound_is_no_words(line: str) -> None:
-    assert words_of(line) is None
+    assert words(line) is None
 
 
 @FULL
 @given(st.text(alphabet="git log'\"\\$`;|&<>(){}[]*?~!#=\n\t-ab\u00e9", max_size=30))
 def test_words_are_those_that_a_shell_reads(line: str) -> None:
     """Held against Python's own reading; then with nothing in it that a shell acts on."""
-    words = words_of(line)
-    if words is not None:
-        assert list(words) == shlex.split(line)
-        bare = shlex.join(words)
-        assert words_of(bare) == words or "'" in "".join(words)
+    found = words(line)
+    if found is not None:
+        assert list(found) == shlex.split(line)
+        assert words(shlex.join(found)) == found or "'" in "".join(found)
 
 
 LINES = (
@@ -277,15 +272,15 @@ LINES = (
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_words_are_those_that_a_real_shell_gives_a_program(shell: str) -> None:
     for line in LINES:
-        words = words_of(line)
-        assert words is not None, line
+        found = words(line)
+        assert found is not None, line
         shown = subprocess.run(
             [shell, "-c", f"show() {{ printf '<%s>' \"$@\"; }}; show {line}"],
             capture_output=True,
             text=True,
             check=True,
         ).stdout
-        assert shown == "".join(f"<{word}>" for word in words)
+        assert shown == "".join(f"<{word}>" for word in found)
 
 
 @FULL
@@ -367,7 +362,7 @@ def test_a_path_is_clean_when_it_stays_below(path: str) -> None:
 def test_what_is_offered_matches_the_act_it_is_offered_for(act: Act, situation: Situation) -> None:
     if act.skill is not None and act.skill.standing == "revoked":
         return
-    session = granted(session_rule(act))
+    session = granted(session_rule(act, situation))
     if session is not None:
         assert rule_holds(session, act, situation)
     pattern = pattern_rule(act, situation)

@@ -155,7 +155,7 @@ class _Policies:
         return evaluate(await levels(self.log, self.settings), grants, act, situation)
 
     def offers(self, act: Act, situation: Situation) -> tuple[Rule | None, Rule | None]:
-        return session_rule(act), pattern_rule(act, situation)
+        return session_rule(act, situation), pattern_rule(act, situation)
 
 
 @dataclass(frozen=True)

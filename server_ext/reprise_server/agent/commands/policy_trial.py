@@ -14,7 +14,6 @@ from reprise.errors import UsageError
 from reprise.log.conversations import Conversations
 from reprise_server.agent.configured import agent_settings
 from reprise_server.agent.contract import Act, Effect, Situation, SkillNamed, Taint, Verdict
-from reprise_server.agent.policy.argv import words_of
 from reprise_server.agent.policy.engine import by_level, evaluate
 from reprise_server.agent.policy.levels import levels
 from reprise_server.agent.policy.reading import MAX_BYTES, parse_policy
@@ -29,6 +28,7 @@ from reprise_server.agent.policy.rules import (
     Policy,
 )
 from reprise_server.agent.policy.trial import Tried, past_calls, tried
+from reprise_server.agent.tools.words import words
 
 #: What each tool does; of a tool of an MCP server: outside.
 EFFECT_OF: Final[dict[str, Effect]] = {
@@ -174,7 +174,7 @@ def _act(args: argparse.Namespace) -> Act:
         raise UsageError(
             f"{args.tool!r} is no tool. Tools: {', '.join(EFFECT_OF)}, and mcp/SERVER/TOOL."
         )
-    argv = tuple(args.words) if args.words else words_of(args.shell) if args.shell else None
+    argv = tuple(args.words) if args.words else words(args.shell) if args.shell else None
     code = args.code or args.shell or (" ".join(args.words) if args.words else None)
     if code is None and effect == "run":
         code = ""

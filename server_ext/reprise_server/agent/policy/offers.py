@@ -28,13 +28,10 @@ RUNNERS: Final = re.compile(
 _SUBCOMMAND: Final = re.compile(r"[a-z][a-z0-9-]{0,30}")
 
 
-def session_rule(act: Act) -> dict[str, Json]:
-    """The rule of "for this session": this tool (of a skill: this content of it), any input."""
-    rule: dict[str, Json] = {
-        "name": _name("session", act.tool),
-        "decision": "allow",
-        "tool": [literal(act.tool)],
-    }
+def session_rule(act: Act, situation: Situation) -> dict[str, Json]:
+    """The rule of "for this session": this tool (of a skill: this content of it), any input; of
+    code, in this environment."""
+    rule = _rule("session", act, situation)
     if act.skill is not None:
         rule["skill"] = [f"sha256:{literal(act.skill.digest)}"]
     return rule
@@ -48,15 +45,22 @@ def pattern_rule(act: Act, situation: Situation) -> dict[str, Json] | None:
     said = _pattern(act)
     if said is None:
         return None
-    rule: dict[str, Json] = {
-        "name": _name("pattern", act.tool),
-        "decision": "allow",
-        "tool": [literal(act.tool)],
-        **said,
-    }
+    rule = {**_rule("pattern", act, situation), **said}
     read = granted(rule)
     # An act may hold what no policy can say, such as a word that is too long.
     return rule if read is not None and rule_holds(read, act, situation) else None
+
+
+def _rule(kind: str, act: Act, situation: Situation) -> dict[str, Json]:
+    rule: dict[str, Json] = {
+        "name": _name(kind, act.tool),
+        "decision": "allow",
+        "tool": [literal(act.tool)],
+    }
+    if act.effect == "run" or act.code is not None:
+        # Another environment may let code reach what this one does not.
+        rule["environment"] = [literal(situation.environment)]
+    return rule
 
 
 def _pattern(act: Act) -> Mapping[str, Json] | None:

@@ -19,8 +19,14 @@ Found = tuple[TaintKind, str]
 
 def of_path(path: str, untrusted: Sequence[str]) -> tuple[Found, ...]:
     """What a file's content brings that lies at `path` of the workspace."""
-    # A path that cannot be judged may be one of them.
-    if untrusted and (not clean(path) or any(path_matches(p, path) for p in untrusted)):
+    if not untrusted:
+        return ()
+    parts = path.split("/")
+    above = ["/".join(parts[:length]) for length in range(1, len(parts) + 1)]
+    # A path that cannot be judged may be one of them; a folder's name stands for all below it.
+    if not clean(path) or any(
+        path_matches(p.rstrip("/"), each) for p in untrusted for each in above
+    ):
         return (("named", path),)
     return ()
 

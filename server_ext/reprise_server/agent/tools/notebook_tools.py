@@ -29,7 +29,8 @@ from reprise_server.agent.notebook.batch import MOST_SOURCE, changes_of, edits_o
 from reprise_server.agent.notebook.cells import Notebook, by_id, cell_hash, normal
 from reprise_server.agent.notebook.listing import HASH, Asked, listing, missing
 from reprise_server.agent.notebook.outputs import painted
-from reprise_server.agent.policy.patterns import path_matches
+from reprise_server.agent.policy.page_loads import edits_may_load
+from reprise_server.agent.policy.taint import of_path
 from reprise_server.agent.tools.images import chosen
 from reprise_server.agent.tools.large import within
 from reprise_server.agent.tools.place import STEPS_OF_A_CALL, Place, Ran, Under
@@ -59,9 +60,7 @@ async def _read(document: Document) -> Notebook:
 
 def _named(document: Document, situation: Situation) -> Taints:
     """The taint of a notebook that the person named untrusted."""
-    if any(path_matches(pattern, document.path) for pattern in situation.untrusted_paths):
-        return (("named", document.path),)
-    return ()
+    return of_path(document.path, situation.untrusted_paths)
 
 
 @dataclass
@@ -168,7 +167,9 @@ class EditNotebook:
         count = len({edit["cell"] for edit in edits})
         title = f"change {count} cell{'' if count == 1 else 's'} of {path}"
         asked: dict[str, Json] = {"notebook": path, "edits": list(edits)}
-        return Act(self.name, "edit", asked, title, paths=(path,))
+        # A front end that draws it fetches what it names.
+        out = edits_may_load(edits)
+        return Act(self.name, "edit", asked, title, paths=(path,), carries_out=out)
 
     async def run(self, call: Call, act: Act) -> Result:  # noqa: ARG002
         edits = act.input["edits"]

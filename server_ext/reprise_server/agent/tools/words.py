@@ -42,7 +42,7 @@ def words(command: str) -> tuple[str, ...] | None:
     at = 0
     text = command.strip(" \t\n")
     while at < len(text):
-        word, bare, at = _word(text, at)
+        word, bare, at = _word(text, at, first=not found)
         if word is None or len(found) == _MOST:
             return None
         if not found and bare and word in _OWN:
@@ -57,7 +57,7 @@ def words(command: str) -> tuple[str, ...] | None:
     return tuple(found)
 
 
-def _word(text: str, start: int) -> tuple[str | None, bool, int]:
+def _word(text: str, start: int, *, first: bool) -> tuple[str | None, bool, int]:
     """A word, whether no part of it was quoted, and where it ends; None where it is more."""
     parts: list[str] = []
     bare = True
@@ -66,8 +66,8 @@ def _word(text: str, start: int) -> tuple[str | None, bool, int]:
         if plain := _PLAIN.match(text, at):
             parts.append(plain[0])
             at = plain.end()
-        elif text[at] == "=" and parts and text[start:at].startswith("-"):
-            # `--option=value`. Elsewhere it may be an assignment.
+        elif text[at] == "=" and parts and not first:
+            # In the first word it is an assignment.
             parts.append("=")
             at += 1
         elif quoted := _DOUBLE.match(text, at) or _SINGLE.match(text, at):
