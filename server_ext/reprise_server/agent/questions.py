@@ -49,12 +49,7 @@ class Questions:
         reason: str | None = None,
     ) -> None:
         """A person's answer. Raises NotWaiting, UsageError; nothing was decided then."""
-        found, answer = self._waiting.get(question, (None, None))
-        if found is None or answer is None or answer.done():
-            raise NotWaiting(
-                "This question does not wait for an answer any more: it was answered, its time ran"
-                " out, or its turn ended."
-            )
+        found, answer = self._found(question)
         if found.act is not None and decision not in found.options:
             raise UsageError(
                 f"{decision[:40]!r} is no answer to this question. It takes one of"
@@ -63,3 +58,20 @@ class Questions:
         if len(decision) > MAX_WORDS or len(reason or "") > MAX_WORDS:
             raise UsageError(f"An answer has at most {MAX_WORDS:,} characters.")
         answer.set_result(Decided(decision, how, by, reason))
+
+    def refuse(self, question: str, reason: str) -> None:
+        """Nobody is there who could answer. Raises NotWaiting."""
+        found, answer = self._found(question)
+        if found.act is not None:
+            answer.set_result(Decided("deny", "terminal", None, reason))
+        else:
+            answer.set_result(Decided("", "cancelled", None, reason))
+
+    def _found(self, question: str) -> tuple[Question, asyncio.Future[Decided]]:
+        found, answer = self._waiting.get(question, (None, None))
+        if found is None or answer is None or answer.done():
+            raise NotWaiting(
+                "This question does not wait for an answer any more: it was answered, its time ran"
+                " out, or its turn ended."
+            )
+        return found, answer

@@ -145,6 +145,11 @@ class Running:
         person who may. Raises NotWaiting, UsageError; nothing was decided then."""
         await self._there(self._decide(conversation, question, decision, how, by, reason))
 
+    async def refuse(self, conversation: uuid.UUID, question: str, reason: str) -> None:
+        """Say for a question that nobody is there to answer it: an approval is denied for that
+        reason. Raises NotWaiting."""
+        await self._there(self._refuse(conversation, question, reason))
+
     async def undo(
         self, conversation: uuid.UUID, *, fork: bool = False, by: str | None = None
     ) -> Undone:
@@ -260,6 +265,14 @@ class Running:
         by: str | None,
         reason: str | None,
     ) -> None:
+        live = await self._asked(conversation, question)
+        live.questions.decide(question, decision, how=how, by=by, reason=reason)
+
+    async def _refuse(self, conversation: uuid.UUID, question: str, reason: str) -> None:
+        live = await self._asked(conversation, question)
+        live.questions.refuse(question, reason)
+
+    async def _asked(self, conversation: uuid.UUID, question: str) -> _Live:
         live = self._live.get(conversation)
         if live is None:
             raise NotWaiting("No turn of this conversation runs here, so nothing waits.")
@@ -268,7 +281,7 @@ class Running:
             if question in live.questions or question not in _open(live.conversation):
                 break
             await asyncio.sleep(0)
-        live.questions.decide(question, decision, how=how, by=by, reason=reason)
+        return live
 
     async def _undo(self, conversation: uuid.UUID, fork: bool, by: str | None) -> Undone:
         live = await self._of(conversation)
