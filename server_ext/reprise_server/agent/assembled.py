@@ -49,11 +49,13 @@ class Assembly:
     """How this process opens what its conversations work with.
 
     document: None where there are no notebooks.  where: of a kernel that has to be started.
+    scripted: no model answers, but a script; each conversation says so.
     """
 
     settings: RepriseAgent
     document: OpenDocument | None = None
     place: OpenPlace = lambda log, session, _: Place(log, session)
+    scripted: bool = False
 
     async def beginning(self, log: Log, model: str | None) -> dict[str, Any]:
         """The body of `begun` of a new conversation. Raises UsageError, UnavailableError: where the
@@ -65,7 +67,12 @@ class Assembly:
             {"level": each.name, "digest": each.policy.digest}
             for each in await levels(log, settings)
         ]
-        return {"model": opened.name, "provider": settings.provider, "policy": policy}
+        body: dict[str, Any] = {
+            "model": opened.name,
+            "provider": settings.provider,
+            "policy": policy,
+        }
+        return {**body, "scripted": True} if self.scripted else body
 
     def of(self, log: Log) -> Assemble:
         """Opens the parts of a conversation whose log this is."""
@@ -84,6 +91,7 @@ class Assembly:
             session = uuid.UUID(course.session_of(entries))
             path = begun.get("notebook")
             place = self.place(log, session, path)
+            place.untrusted = tuple(settings.untrusted_paths)
             opened.push_async_callback(place.close)
             document = None
             if path is not None and self.document is not None:

@@ -278,7 +278,7 @@ class ScriptedModel:
             block = {"type": "compaction", "content": summary, "signature": signed(summary)}
             return Reply((Send(block),), stop="compaction")
         if self._function is not None:
-            return self._function(asked)
+            return _answered(self._function, asked)
         if self._steps:
             return self._steps.popleft()
         return error(
@@ -335,6 +335,15 @@ def _target(request: Request) -> _Target | None:
             return _Target("vertex", counting=True)
         return _Target("vertex", model=found["model"], stream=found["how"] == "streamRawPredict")
     return None
+
+
+def _answered(script: Callable[[Asked], Step], asked: Asked) -> Step:
+    """What a function says to a request. One that fails is told to the client, and not retried."""
+    try:
+        return script(asked)
+    except Exception as problem:  # noqa: BLE001  whatever a test's or a user's function raises
+        what = f"{type(problem).__name__}: {problem}"
+        return error(400, "invalid_request_error", f"The script failed: {what}")
 
 
 def _early(step: Step) -> bool:
