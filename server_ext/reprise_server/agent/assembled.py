@@ -176,7 +176,7 @@ class _Logged:
         return await self.place.of_call(key)
 
     async def tainted(self) -> Sequence[tuple[TaintKind, str]]:
-        return (await self.place.sources()).taints()
+        return (*(await self.place.sources()).taints(), *(await self.place.named()))
 
 
 @dataclass(frozen=True)

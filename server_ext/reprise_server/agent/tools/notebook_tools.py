@@ -117,7 +117,8 @@ class ReadNotebook:
         found = listing(await _read(self.document), self.document.path, asked)
         taints = _named(self.document, call.situation)
         if found.outputs:
-            taints = (*taints, *(await self.place.sources()).taints())
+            sources = await self.place.sources()
+            taints = (*taints, *sources.taints(), *(await self.place.named()))
         return Result(found.blocks, taints=taints)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Generic, Self, TypeVar
 
@@ -27,7 +28,8 @@ from reprise.log.postgres import Log
 from reprise.log.store import LogReader, SessionInfo, StepRecord
 from reprise.skills.contract import Version
 from reprise_server.agent.contract import Call, Show, TaintKind
-from reprise_server.agent.tools.outside import Seen, Sources, Traffic
+from reprise_server.agent.policy.taint import of_path
+from reprise_server.agent.tools.outside import MOST_NAMED, Seen, Sources, Traffic
 
 #: Seconds between two looks whether a step that is to be ended has begun, and between two
 #: interrupts of one that goes on.
@@ -89,9 +91,13 @@ class Place:
         environ: Mapping[str, str] | None = None,
         start: bool = True,
         patience: Patience | None = None,
+        untrusted: Sequence[str] = (),
     ) -> None:
-        """session, notebook, connection_file, folder, environ, start: as of `aconnect`."""
+        """session, notebook, connection_file, folder, environ, start: as of `aconnect`.
+        untrusted: patterns of files whose content the person does not trust."""
         self.log = log
+        self.untrusted = tuple(untrusted)
+        self._named: dict[str, None] = {}
         self._wanted = session
         self._connect: Callable[[], Awaitable[AsyncKernel]] = lambda: aconnect(
             session,
@@ -176,6 +182,15 @@ class Place:
         watched = (await (await self.workspace()).surroundings()).isolated
         return await (await self._known()).sources(watched=watched)
 
+    async def named(self) -> tuple[tuple[TaintKind, str], ...]:
+        """What files named untrusted may bring into what code shows: those that lie in the
+        workspace, or did when this looked before. Code reads them without telling."""
+        if self.untrusted:
+            for entry in (await (await self.workspace()).manifest(hashes=False)).entries:
+                if entry.type != "dir" and len(self._named) < MOST_NAMED:
+                    self._named |= {path: None for _, path in of_path(entry.path, self.untrusted)}
+        return tuple(("named", path) for path in self._named)
+
     # steps --------------------------------------------------------------------------------------
 
     async def run_cell(
@@ -190,7 +205,7 @@ class Place:
         """Run a cell to its end. timeout: seconds after which it is interrupted."""
         kernel = await self.kernel()
         return await self._step(
-            kernel.run(
+            lambda: kernel.run(
                 code,
                 on_output=_shower(show),
                 key=under.key,
@@ -213,7 +228,7 @@ class Place:
         """Run a command to its end: shell text, or words. cwd: relative to the notebook's place."""
         kernel = await self.kernel()
         return await self._step(
-            kernel.command(
+            lambda: kernel.command(
                 command,
                 on_output=_shower(show),
                 key=under.key,
@@ -229,7 +244,7 @@ class Place:
     ) -> UploadResult:
         """Put a file into the workspace, whole or not at all. Raises TooLarge, StepFailed."""
         kernel = await self.kernel()
-        asked = kernel.upload(data, path, mode=mode, key=under.key, actor=under.actor)
+        asked = partial(kernel.upload, data, path, mode=mode, key=under.key, actor=under.actor)
         return (await self._step(asked, under)).result
 
     async def run_skill(
@@ -246,7 +261,7 @@ class Place:
         what is installed for it are steps without one."""
         kernel = await self.kernel()
         return await self._step(
-            kernel.run_skill(
+            lambda: kernel.run_skill(
                 version,
                 script,
                 arguments,
@@ -309,8 +324,8 @@ class Place:
 
     # inside -------------------------------------------------------------------------------------
 
-    async def _step(self, asked: Awaitable[Ended], under: Under) -> Ran[Ended]:
-        task = asyncio.ensure_future(asked)
+    async def _step(self, asked: Callable[[], Awaitable[Ended]], under: Under) -> Ran[Ended]:
+        task = asyncio.ensure_future(self._asked(asked))
         try:
             result = await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -318,8 +333,13 @@ class Place:
                 await self._end(task, under)
             raise
         traffic = await self._traffic(result.seq)
-        sources = await self.sources()
-        return Ran(result, sources.taints(), traffic.lines(result.seq))
+        taints = (*(await self.sources()).taints(), *(await self.named()))
+        return Ran(result, taints, traffic.lines(result.seq))
+
+    async def _asked(self, asked: Callable[[], Awaitable[Ended]]) -> Ended:
+        # Before, too: code may move what it reads.
+        await self.named()
+        return await asked()
 
     async def _traffic(self, seq: int) -> Traffic:
         return await Traffic.of(await self.reader(), seq)

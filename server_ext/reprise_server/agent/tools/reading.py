@@ -21,6 +21,7 @@ from reprise_server.agent.contract import (
     Situation,
     TaintKind,
 )
+from reprise_server.agent.policy.taint import of_path
 from reprise_server.agent.tools.images import Image, image_of_bytes, kind_of
 from reprise_server.agent.tools.paths import OWN, clean, missing, told
 from reprise_server.agent.tools.place import Place
@@ -111,17 +112,9 @@ class Files:
     ) -> tuple[tuple[TaintKind, str], ...]:
         """What untrusted content may be in these files."""
         found = list((await self.place.sources()).taints())
-        patterns = situation.untrusted_paths
-        found += [("named", path) for path in paths if named_untrusted(path, patterns)]
+        for path in paths:
+            found += of_path(path, situation.untrusted_paths)
         return tuple(dict.fromkeys(found))
-
-
-def named_untrusted(path: str, patterns: Sequence[str]) -> bool:
-    """Whether a person named the file, or a folder above it, untrusted."""
-    places = (path, *parents(path))
-    return any(
-        fnmatch.fnmatchcase(place, pattern.rstrip("/")) for pattern in patterns for place in places
-    )
 
 
 class ReadFile:
@@ -246,18 +239,15 @@ class ListFiles:
         " pattern fits. Deep folders are counted instead of listed where there is too much."
     )
     schema = fields(
-        {},
-        {
-            "path": texts("The folder to list, relative to the workspace. Default: all of it."),
-            "pattern": texts("Only files that fit, such as *.csv or data/**/*.parquet."),
-        },
+        {"path": texts("The folder to list, relative to the workspace; empty for all of it.")},
+        {"pattern": texts("Only files that fit, such as *.csv or data/**/*.parquet.")},
     )
 
     def __init__(self, files: Files) -> None:
         self._files = files
 
     async def act(self, given: Mapping[str, Json], situation: Situation) -> Act:  # noqa: ARG002
-        path = await self._files.clean(given.get("path") or "")
+        path = await self._files.clean(given["path"])
         what = f"list {shown(path)}" if path else "list the files"
         return Act(self.name, "read", dict(given), what, paths=(path,) if path else ())
 
