@@ -98,6 +98,22 @@ class RepriseApi(LoggingConfigurable):
     jobs_kept_for = Float(
         3600.0, min=1.0, config=True, help="Seconds after which a job that has ended is forgotten."
     )
+    sockets = Integer(
+        16, min=1, config=True, help="Websockets of one person that are open at the same time."
+    )
+    socket_patience = Float(
+        30.0,
+        min=1.0,
+        config=True,
+        help="Seconds within which a websocket's reader has to take a message; then it is dropped,"
+        " and may come again.",
+    )
+    programs_approve = Bool(
+        True,
+        config=True,
+        help="Whether a program that sends the server's token may approve what the agent asks for."
+        " On the backend `process` code of the agent can read that token.",
+    )
     logins = Dict(
         value_trait=Unicode(),
         config=True,

@@ -15,15 +15,20 @@ MAX_VALUES: Final = 200_000
 
 def parse_json(body: bytes | bytearray) -> Any:
     """The value. Raises Refused (400)."""
+    value = parse_any_json(body)
+    check_json(value)
+    return value
+
+
+def parse_any_json(body: bytes | bytearray) -> Any:
+    """The value, of any size that `body` has. Raises Refused (400)."""
     try:
-        value = json.loads(
+        return json.loads(
             body.decode(), object_pairs_hook=_object, parse_constant=_constant, parse_int=_integer
         )
     except (ValueError, RecursionError):
         # RecursionError: nested so deeply that not even the parser followed.
         raise _bad("The body is not JSON, or is nested too deep.") from None
-    _check(value)
-    return value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -39,13 +44,14 @@ def _constant(text: str) -> Any:
 
 
 def _integer(text: str) -> int:
-    # What fits into a bigint, and is no work to convert.
-    if len(text) > 19:
+    # No work to convert; what an answer of a page may hold.
+    if len(text) > 400:
         raise ValueError("a number of too many digits")
     return int(text)
 
 
-def _check(value: Any) -> None:
+def check_json(value: Any) -> None:
+    """Raises Refused (400) for what some later part could not bear."""
     left: list[tuple[Any, int]] = [(value, 1)]
     count = 0
     while left:
@@ -57,6 +63,8 @@ def _check(value: Any) -> None:
             raise _bad(f"The body holds more than {MAX_VALUES:,} values.")
         if isinstance(each, str):
             _check_text(each)
+        elif isinstance(each, int) and not -(2**63) <= each < 2**63:
+            raise _bad("The body holds a number of too many digits.")
         elif isinstance(each, list):
             left.extend((one, depth + 1) for one in each)
         elif isinstance(each, dict):

@@ -216,6 +216,12 @@ class Decisions:
         if decision.ended is None:
             self._end(decision, Ended(how, told))
 
+    def end_under(self, key: str, told: str) -> None:
+        """All that wait under keys that begin with this one were decided in another way."""
+        for decision in self._all.values():
+            if decision.key.startswith(key):
+                self.end(decision, told)
+
     def take(self, identity: uuid.UUID, key: str, person: Person, option: str) -> bool:
         """Whether this very act was allowed by a press just now; it is, once."""
         decision = self._all.get(identity)

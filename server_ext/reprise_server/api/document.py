@@ -25,6 +25,10 @@ _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 #: Under which name schemas refer to the document within our own process.
 _SELF: Final = "urn:reprise:openapi"
 
+#: Where websockets stand, for which OpenAPI has no word: paths, each with its `parameters`, and the
+#: schemas of messages that it `takes` and `tells`, by their type.
+SOCKETS: Final = "x-websockets"
+
 METHODS: Final = ("get", "post", "put", "patch", "delete")
 
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
@@ -106,13 +110,7 @@ class Operation:
         """Check a body that came as JSON. Raises Refused (400) naming the field."""
         validator = self.bodies[content_type]
         if validator is not None:
-            try:
-                error = best_match(islice(validator.iter_errors(value), _LOOKED_AT))
-            except RecursionError:
-                raise _invalid("The body is nested too deep.") from None
-            if error is not None:
-                where = "/" + "/".join(str(each) for each in error.absolute_path)
-                raise _invalid(f"The body at {where[:200]}: {error.message[:_MOST_SAID]}", where)
+            check(validator, value)
 
     def _value(self, place: str, name: str, texts: Sequence[str]) -> Any:
         parameter = self.parameters[place, name]
@@ -124,6 +122,35 @@ class Operation:
         if error is not None:
             raise _invalid(f"{name!r}: {error.message[:_MOST_SAID]}")
         return value
+
+
+def check(validator: Draft202012Validator, value: Any) -> None:
+    """Check a body or a message. Raises Refused (400) naming the field."""
+    try:
+        error = best_match(islice(validator.iter_errors(value), _LOOKED_AT))
+    except RecursionError:
+        raise _invalid("The body is nested too deep.") from None
+    if error is not None:
+        where = "/" + "/".join(str(each) for each in error.absolute_path)
+        raise _invalid(f"The body at {where[:200]}: {error.message[:_MOST_SAID]}", where)
+
+
+@dataclass(frozen=True)
+class Socket:
+    """A websocket. handshake: its path and query.  messages: that it takes, by type.
+    told: that it sends, by type."""
+
+    handshake: Operation
+    messages: Mapping[str, Draft202012Validator]
+    told: Mapping[str, Draft202012Validator]
+
+    def path(self, given: Mapping[str, str]) -> dict[str, Any]:
+        """Raises Refused (404)."""
+        return self.handshake.path(given)
+
+    def query(self, given: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+        """Raises Refused (400)."""
+        return self.handshake.query(given)
 
 
 class Document:
@@ -140,6 +167,24 @@ class Document:
             for method in METHODS
             if method in item
         }
+        self._sockets = {path: self._socket(path) for path in value.get(SOCKETS, {})}
+
+    def socket(self, path: str) -> Socket:
+        """What is said of a websocket."""
+        return self._sockets[path]
+
+    def _socket(self, path: str) -> Socket:
+        at = f"/{SOCKETS}/{_escaped(path)}"
+        said = self.value[SOCKETS][path]
+        found = {}
+        for number, each in enumerate(said["parameters"]):
+            parameter = self._parameter(f"{at}/parameters/{number}", each)
+            found[parameter.place, parameter.name] = parameter
+        takes, tells = (
+            {kind: self.validator(f"{at}/{way}/{kind}") for kind in said[way]}
+            for way in ("takes", "tells")
+        )
+        return Socket(Operation(found, {}, body_required=False), takes, tells)
 
     def _operation(self, path: str, method: str) -> Operation:
         at = f"/paths/{_escaped(path)}/{method}"
@@ -238,6 +283,7 @@ def assembled(parts: Iterable[str]) -> Document:
     for name in parts:
         part = _part(name)
         _merge(whole, part, "paths", name)
+        _merge(whole, part, SOCKETS, name)
         whole.setdefault("tags", []).extend(part.get("tags", []))
         for kind in part.get("components", {}):
             _merge(whole["components"], part["components"], kind, name)

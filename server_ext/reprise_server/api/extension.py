@@ -7,6 +7,11 @@ from typing import Any
 from jupyter_server.extension.application import ExtensionApp
 from jupyter_server.utils import url_path_join
 
+from reprise.settings import home_path
+from reprise_server.agent.assembled import Assembly
+from reprise_server.agent.contract import Document
+from reprise_server.agent.notebook.live import LiveNotebook
+from reprise_server.agent.notebook.pages import Pages
 from reprise_server.agent.settings import RepriseAgent
 from reprise_server.api import events, parts
 from reprise_server.api.service import Service
@@ -32,12 +37,24 @@ class ApiExtension(ExtensionApp):
             server.event_logger,
             server.log,
             RepriseAgent(parent=server),
+            self._assembly,
         )
         events.register(server.event_logger)
         base = server.web_app.settings["base_url"]
         given = {"service": self.service}
         routes = [(url_path_join(base, pattern), made, given) for pattern, made in parts.routes()]
         server.web_app.add_handlers(".*$", routes)  # type: ignore[no-untyped-call]
+
+    def _assembly(self, pages: Pages) -> Assembly:
+        """How this server's agent opens notebooks: where they are live."""
+        server, service = self.serverapp, self.service
+        if server is None or service is None:
+            raise RuntimeError("the API was not initialized")
+
+        async def document(path: str) -> Document:
+            return LiveNotebook(path, server, pages, home_path())
+
+        return Assembly(service.agent_settings, document=document)
 
     async def stop_extension(self) -> None:
         if self.service is not None:

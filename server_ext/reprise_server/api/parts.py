@@ -6,8 +6,12 @@ import re
 from functools import cache
 from typing import Final
 
+from jupyter_server.base.handlers import JupyterHandler
+
 from reprise_server.api import (
     bundles,
+    conversation_socket,
+    conversations,
     decisions,
     environments,
     jobs,
@@ -38,6 +42,7 @@ ENDPOINTS: Final[tuple[type[Endpoint], ...]] = (
     *bundles.ENDPOINTS,
     *jobs.ENDPOINTS,
     *decisions.ENDPOINTS,
+    *conversations.ENDPOINTS,
     *policies.ENDPOINTS,
 )
 PARTS: Final[tuple[str, ...]] = (
@@ -47,6 +52,7 @@ PARTS: Final[tuple[str, ...]] = (
     "sessions",
     "jobs",
     "decisions",
+    "conversations",
     "policies",
 )
 
@@ -67,11 +73,18 @@ def document() -> Document:
     return found
 
 
-def routes() -> list[tuple[str, type[Endpoint]]]:
+def routes() -> list[tuple[str, type[JupyterHandler]]]:
     """Patterns without the server's base URL, and their handlers, in the order to be tried in."""
     by_path = {endpoint.path: endpoint for endpoint in ENDPOINTS}
-    found = [(pattern(path), by_path[path]) for path in parts_paths(by_path)]
-    return [*found, (f"{ROOT}(?:/.*)?", server.Nothing)]
+    found: list[tuple[str, type[JupyterHandler]]] = [
+        (pattern(path), by_path[path]) for path in parts_paths(by_path)
+    ]
+    socket = pattern(conversation_socket.PATH)
+    return [
+        (socket, conversation_socket.ConversationSocket),
+        *found,
+        (f"{ROOT}(?:/.*)?", server.Nothing),
+    ]
 
 
 def pattern(template: str) -> str:

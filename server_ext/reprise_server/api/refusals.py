@@ -11,6 +11,10 @@ from tornado.web import HTTPError
 
 from reprise import errors
 from reprise.errors import RepriseError
+from reprise.log.conversations import ConversationNotFound
+from reprise_server.agent.conversation import NothingToContinue, TurnRuns
+from reprise_server.agent.questions import NotWaiting
+from reprise_server.agent.undo import CannotUndo
 
 #: Of each error the status; the most special class decides. What is not named is ours: 500.
 _STATUS: Final[Mapping[type[RepriseError], int]] = {
@@ -19,6 +23,11 @@ _STATUS: Final[Mapping[type[RepriseError], int]] = {
     errors.TooLarge: 413,
     errors.SessionNotFound: 404,
     errors.SkillNotFound: 404,
+    ConversationNotFound: 404,
+    TurnRuns: 409,
+    NothingToContinue: 409,
+    NotWaiting: 409,
+    CannotUndo: 409,
     errors.NotAllowed: 403,
     errors.UntrustedCode: 403,
     errors.SkillNotTrusted: 403,

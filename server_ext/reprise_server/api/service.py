@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from reprise.errors import DatabaseUnavailable, UnavailableError
 from reprise.log.postgres import Log
+from reprise_server.agent.assembled import Assembly
 from reprise_server.agent.settings import RepriseAgent
 from reprise_server.api import events
+from reprise_server.api.conversing import Assemble, Conversing
 from reprise_server.api.deciding import Decisions
 from reprise_server.api.document import Document
 from reprise_server.api.limits import Limits
 from reprise_server.api.refusals import Refused
+from reprise_server.api.sockets import Sockets
 from reprise_server.api.trees import Trees
 from reprise_server.api.workshop import Workshop
 from reprise_server.settings import RepriseApi
@@ -35,9 +38,12 @@ class Service:
         told: EventLogger,
         said: logging.Logger,
         agent_settings: RepriseAgent | None = None,
+        assemble: Assemble | None = None,
     ) -> None:
         self.settings = settings
         self.agent_settings = agent_settings or RepriseAgent()
+        self._assemble = assemble or (lambda _: Assembly(self.agent_settings))
+        self.sockets = Sockets(settings.sockets)
         self.limits = Limits(settings.rates, settings.concurrent)
         self._events = told
         self._said = said
@@ -99,6 +105,11 @@ class Service:
         """Where jobs are done."""
         return Workshop(self.settings, self._said, self.emit)
 
+    @cached_property
+    def conversing(self) -> Conversing:
+        """The agent of this server."""
+        return Conversing(self, self._assemble)
+
     def hold(self, size: int) -> None:
         """Bytes of a body are in memory now. Raises Refused (503) when all bodies are too many."""
         if self._held + size > self.settings.bodies_bytes:
@@ -116,6 +127,8 @@ class Service:
     async def close(self) -> None:
         """End all jobs, let go of the database. Requests that still come are refused."""
         self._closed = True
+        self.sockets.close()
+        await self.conversing.close()
         await self.workshop.close()
         async with self._opening:
             if self._log is not None:

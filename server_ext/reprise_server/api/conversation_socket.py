@@ -1,0 +1,409 @@
+"""One page's or program's line to a conversation: a websocket that tells all, and takes messages.
+
+What is told comes from the entries, so a reader that was away comes again with `after` and misses
+nothing. Messages both ways are in the OpenAPI document under `x-websockets`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from jupyter_core.utils import ensure_async
+from jupyter_server.auth.decorator import ws_authenticated
+from jupyter_server.base.handlers import JupyterHandler
+from jupyter_server.base.websocket import WebSocketMixin
+from tornado.iostream import StreamClosedError
+from tornado.web import HTTPError
+from tornado.websocket import WebSocketClosedError, WebSocketHandler
+
+from reprise.errors import RepriseError
+from reprise.log.conversations import Conversations
+from reprise_server.agent.running import Told, Watch
+from reprise_server.api.bodies import check_json, parse_any_json
+from reprise_server.api.conversations import RESOURCE, newest_end, pressed_at
+from reprise_server.api.conversing import answered
+from reprise_server.api.document import check
+from reprise_server.api.outbox import Outbox, TooSlow
+from reprise_server.api.page_link import PageLink
+from reprise_server.api.people import person_of
+from reprise_server.api.questions import Open, open_questions
+from reprise_server.api.refusals import Refused, refusal
+
+if TYPE_CHECKING:
+    from reprise_server.api.service import Service
+
+PATH: Final = "/conversations/{conversation}/socket"
+
+#: Bytes of a message; of a page's answer that holds a whole notebook.
+MESSAGE_BYTES: Final = 2 << 20
+ANSWER_BYTES: Final = 64 << 20
+#: From here on a message is parsed beside the loop.
+_LONG: Final = 64 << 10
+#: Messages in a row that are refused before the connection is.
+_REFUSALS: Final = 50
+#: Entries that are read at once for a reader that was away; each may hold megabytes.
+_PAGE: Final = 20
+_TAIL: Final = 500
+
+#: Close codes (RFC 6455, section 7.4.2: 4000 and up are an application's own).
+SLOW: Final = 4008
+REFUSED: Final = 4029
+GOING: Final = 1001
+
+#: Of each message the action that an Authorizer is asked about.
+ACTIONS: Final[Mapping[str, str]] = {
+    "say": "execute",
+    "continue": "execute",
+    "cancel": "execute",
+    "answer": "execute",
+    "notebook-open": "write",
+    "notebook-closed": "write",
+    "notebook-take": "write",
+    "notebook-answer": "write",
+}
+#: What is told for eyes only.
+_PASSING: Final = ("delta", "shown")
+
+
+class ConversationSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):
+    """Asked, message by message, as a request is: login, Authorizer, owner, limits, schema."""
+
+    auth_resource = RESOURCE
+
+    def initialize(self, service: Service) -> None:
+        self.service = service
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._refusals = 0
+        self._entered = False
+        self._ended = False
+        self._link: PageLink | None = None
+        self._watch: Watch | None = None
+
+    # The handshake --------------------------------------------------------------------------------
+
+    @ws_authenticated
+    async def get(self, *arguments: str, **_: Any) -> None:
+        """Upgrade, for whoever may read conversations here."""
+        try:
+            await self._admit(arguments[0])
+            await super().get()
+        except (RepriseError, Refused) as error:
+            refused = refusal(error)
+            self.set_status(refused.status_code)
+            self.set_header("Content-Type", "application/json")
+            self.finish(json.dumps(refused.to_json()))
+
+    async def _admit(self, conversation: str) -> None:
+        if not self.current_user:
+            raise HTTPError(HTTPStatus.FORBIDDEN)
+        self.person = person_of(self.identity_provider, self.current_user)
+        await self._authorize("read")
+        service = self.service
+        said = service.document.socket(PATH)
+        path = said.path({"conversation": conversation})
+        query = said.query(
+            {
+                name: [value.decode("utf-8", "replace") for value in values]
+                for name, values in self.request.query_arguments.items()
+            }
+        )
+        service.limits.admit(self.person.key, "read")
+        self.conversation = uuid.UUID(path["conversation"])
+        self._after = int(query["after"])
+        info, self._by = await service.conversing.of(self.conversation)
+        self._path = info.notebook
+        self._after = min(self._after, info.entries - 1)
+        service.sockets.enter(self.person.key)
+        self._entered = True
+
+    async def _authorize(self, action: str) -> None:
+        """Raises Refused (403)."""
+        user = self.current_user
+        allowed = await ensure_async(
+            self.authorizer.is_authorized(self, user, action, self.auth_resource)
+        )
+        if not allowed:
+            raise Refused(
+                403,
+                "not-authorized",
+                f"This server's Authorizer does not allow you to {action} {self.auth_resource}."
+                " Whoever runs the server may.",
+            )
+
+    @property
+    def max_message_size(self) -> int:
+        """As Tornado asks for it; smaller bounds are kept here."""
+        return ANSWER_BYTES
+
+    # Telling --------------------------------------------------------------------------------------
+
+    async def open(self, *_: str, **__: Any) -> None:
+        opened = super().open()
+        if opened is not None:
+            await opened
+        self._outbox = Outbox(self._write, self.service.settings.socket_patience)
+        self._outbox.after = self._after
+        self._link = PageLink(self._put)
+        self.service.sockets.opened(self)
+        self._begin(self._serve())
+
+    async def _write(self, text: str) -> None:
+        await self.write_message(text)
+
+    def _begin(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self) -> None:
+        """Tell what there is, then what comes, until the connection ends."""
+        try:
+            await self._hello()
+            await self._catch_up()
+            loop = asyncio.get_running_loop()
+
+            def tell(told: Told) -> None:
+                loop.call_soon_threadsafe(self._told, told)
+
+            running = self.service.conversing.running
+            self._watch = await running.watch(self.conversation, tell, self._outbox.after)
+            await self._outbox.run()
+        except TooSlow:
+            self._drop()
+        except (WebSocketClosedError, StreamClosedError):
+            pass
+        except RepriseError as error:
+            self._last_words(refusal(error))
+        except Refused as refused:
+            self._last_words(refused)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            self.log.exception("Reprise: the websocket of %s failed", self.conversation)
+            self._last_words(refusal(error))
+
+    async def _hello(self) -> None:
+        conversing = self.service.conversing
+        info, _ = await conversing.of(self.conversation)
+        hello = {
+            "type": "hello",
+            "conversation": str(self.conversation),
+            "owner": self._by,
+            "yours": await conversing.may(self.person, self._by) is None,
+            "running": await conversing.runs(self.conversation),
+            "after": self._after,
+            "last": info.entries - 1,
+        }
+        await self._outbox.send_now(json.dumps(hello))
+
+    async def _catch_up(self) -> None:
+        """All that was stored, as fast as it is taken; nothing of it waits in memory."""
+        known = Conversations(await self.service.log())
+        while True:
+            some = await known.entries(self.conversation, after=self._outbox.after, most=_PAGE)
+            for entry in some:
+                told = {"type": "entry", "entry": entry.to_json()}
+                await self._outbox.send_now(json.dumps(told))
+                self._outbox.after = entry.seq
+            if len(some) < _PAGE:
+                break
+        info, _ = await self.service.conversing.of(self.conversation)
+        tail = await known.entries(
+            self.conversation, after=max(-1, info.entries - 1 - _TAIL), most=_TAIL + 1
+        )
+        ended = newest_end(tail)
+        await self._outbox.send_now(
+            json.dumps({"type": "told", "after": self._outbox.after, "ended": ended})
+        )
+        for question in open_questions(tail):
+            await self._question(question)
+
+    def _told(self, told: Told) -> None:
+        """Called on the loop here, in the order in which it was told there."""
+        if self._ended:
+            return
+        self._put(told, passing=told["type"] in _PASSING)
+        if told["type"] == "entry" and told["entry"]["kind"] == "question":
+            entry = told["entry"]
+            self._begin(self._new_question(entry))
+
+    async def _new_question(self, said: Mapping[str, Any]) -> None:
+        with suppress(RepriseError, Refused, WebSocketClosedError):
+            known = Conversations(await self.service.log())
+            tail = await known.entries(
+                self.conversation, after=max(-1, said["seq"] - _TAIL), most=2 * _TAIL
+            )
+            for question in open_questions(tail):
+                if question.id == said["body"]["id"]:
+                    await self._question(question)
+
+    async def _question(self, question: Open) -> None:
+        """Where it is pressed, for whoever may."""
+        conversing = self.service.conversing
+        yours = await conversing.may(self.person, self._by) is None
+        pressed = await pressed_at(
+            conversing, self.conversation, question, self.person if yours else None, self.base_url
+        )
+        self._put({"type": "question", "question": question.id, "yours": yours, **pressed})
+
+    def _put(self, message: Mapping[str, Any], *, passing: bool = False) -> None:
+        try:
+            if not self._ended:
+                self._outbox.put(message, passing=passing)
+        except TooSlow:
+            self._drop()
+
+    def _drop(self) -> None:
+        """A reader that cannot keep up begins anew where it was; nothing waits for it here."""
+        if not self._ended:
+            self._end()
+            self.close(SLOW, f"too slow; come again with after={self._outbox.after}")
+
+    def _last_words(self, refused: Refused) -> None:
+        with suppress(WebSocketClosedError):
+            self.write_message(json.dumps({"type": "refused", "id": None, **refused.to_json()}))
+        self.close(GOING, refused.code)
+
+    # Listening ------------------------------------------------------------------------------------
+
+    async def on_message(self, message: str | bytes) -> None:
+        """One after the other: the next one is read once this one is done."""
+        data = message.encode() if isinstance(message, str) else message
+        identity: Any = None
+        try:
+            self.service.hold(len(data))
+            try:
+                said = await self._parsed(data)
+                identity = said.get("id")
+                self.service.limits.admit(self.person.key, ACTIONS[said["type"]])
+                await self._authorize(ACTIONS[said["type"]])
+                await self._do(said)
+            finally:
+                self.service.release(len(data))
+        except (RepriseError, HTTPError) as error:
+            self._refuse(identity, refusal(error))
+        except Exception as error:
+            self.log.exception(
+                "Reprise: a message on the websocket of %s failed", self.conversation
+            )
+            self._refuse(identity, refusal(error))
+        else:
+            self._refusals = 0
+            if identity is not None and said["type"] != "notebook-answer":
+                self._put({"type": "done", "id": identity})
+
+    async def _parsed(self, data: bytes) -> dict[str, Any]:
+        """A message that the document knows. Raises Refused (400, 413)."""
+        most = ANSWER_BYTES if self._link is not None and self._link.waits else MESSAGE_BYTES
+        if len(data) > most:
+            raise Refused(413, "too-large", f"A message has at most {MESSAGE_BYTES:,} bytes.")
+
+        def parsed() -> dict[str, Any]:
+            value = parse_any_json(data)
+            kind = value.get("type") if isinstance(value, dict) else None
+            if not isinstance(kind, str) or kind not in ACTIONS:
+                known = ", ".join(ACTIONS)
+                raise Refused(400, "invalid-message", f"`type` is one of {known}.")
+            if kind != "notebook-answer":
+                # What a page says of its notebook is bounded and looked at where it is read.
+                check_json(value)
+            check(self.service.document.socket(PATH).messages[kind], value)
+            found: dict[str, Any] = value
+            return found
+
+        return parsed() if len(data) < _LONG else await asyncio.to_thread(parsed)
+
+    async def _do(self, said: Mapping[str, Any]) -> None:
+        conversing, by, link = self.service.conversing, self.person.name, self._link
+        await conversing.must(self.person, self._by)
+        if link is None:
+            return
+        match said["type"]:
+            case "say":
+                await self._turn(
+                    lambda running: running.say(self.conversation, said["text"], by=by)
+                )
+            case "continue":
+                await self._turn(lambda running: running.go_on(self.conversation, by=by))
+            case "cancel":
+                await conversing.running.cancel(self.conversation)
+            case "answer":
+                await answered(
+                    conversing,
+                    self.conversation,
+                    said["question"],
+                    said["decision"],
+                    said.get("reason"),
+                    self.person,
+                    from_browser=self._from_browser,
+                    base_url=self.base_url,
+                )
+            case "notebook-open":
+                link.open(conversing.pages, self._notebook())
+            case "notebook-closed":
+                link.close()
+            case "notebook-take":
+                link.take()
+            case "notebook-answer":
+                link.answer(said["request"], said["answer"])
+
+    async def _turn(self, begin: Callable[[Any], Awaitable[int]]) -> None:
+        conversing = self.service.conversing
+        info, _ = await conversing.of(self.conversation)
+        await conversing.turn(info, begin)
+
+    def _notebook(self) -> str:
+        """The path of the conversation's notebook. Raises Refused (409)."""
+        if self._path is None:
+            raise Refused(409, "no-notebook", "This conversation was begun without a notebook.")
+        return self._path
+
+    @property
+    def _from_browser(self) -> bool:
+        """A browser says where a websocket comes from, and no script can leave that out."""
+        headers = self.request.headers
+        return "Origin" in headers or "Authorization" not in headers
+
+    def _refuse(self, identity: Any, refused: Refused) -> None:
+        self._refusals += 1
+        if self._refusals > _REFUSALS:
+            self.close(REFUSED, "nothing of what was sent could be done")
+            return
+        said = identity if isinstance(identity, str | int) else None
+        self._put({"type": "refused", "id": said, **refused.to_json()})
+
+    # The end --------------------------------------------------------------------------------------
+
+    def on_close(self) -> None:
+        super().on_close()
+        self._leave()
+        self._end()
+
+    def _end(self) -> None:
+        """Let go of all; idempotent, also before it was opened."""
+        self._ended = True
+        self.service.sockets.gone(self)
+        for task in self._tasks:
+            task.cancel()
+        if self._link is not None:
+            self._link.close()
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            self.service.conversing.unwatch(self.conversation, watch)
+
+    def on_finish(self) -> None:
+        """Of the handshake; Tornado calls `on_close` where a connection came of it."""
+        if self.get_status() != HTTPStatus.SWITCHING_PROTOCOLS:
+            self._leave()
+        super().on_finish()
+
+    def _leave(self) -> None:
+        if self._entered:
+            self._entered = False
+            self.service.sockets.leave(self.person.key)
