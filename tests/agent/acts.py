@@ -37,6 +37,7 @@ TOOLS = (
     "read_file",
     "write_file",
     "search_files",
+    "list_files",
     "run_command",
     "run_cells",
     "run_skill",

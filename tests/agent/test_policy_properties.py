@@ -160,7 +160,7 @@ def test_an_allow_by_path_or_host_covers_all_of_the_act_and_no_code(
     if rule.path or rule.host:
         assert act.code is None
     if rule.path:
-        assert act.paths
+        assert act.paths or act.tool in ("list_files", "search_files")
         assert all(clean(path) for path in act.paths)
     if rule.argv:
         assert act.argv is not None
@@ -191,6 +191,25 @@ def test_a_path_more_never_gains_an_allow(
     assume(act.paths)
     if not rule_holds(rule, act, situation):
         assert not rule_holds(rule, replace(act, paths=(*act.paths, path)), situation)
+
+
+def test_a_denied_file_is_reached_by_no_listing_and_no_search() -> None:
+    deny = rule_of({"name": "x", "decision": "deny", "path": "secrets/**/*.pem"})
+    here = Situation("alice", "default", True)
+
+    def held(tool: str, *paths: str) -> bool:
+        return rule_holds(deny, Act(tool, "read", {}, "look", paths=paths), here)
+
+    assert held("list_files")
+    assert held("list_files", "secrets")
+    assert held("list_files", "secrets/a")
+    assert not held("list_files", "data")
+    assert held("search_files", "")
+    assert held("search_files", "data/a", "secrets/a.pem")
+    assert not held("search_files", "data/a", "secrets/readme")
+    assert held("read_file", "secrets/b/a.pem")
+    assert held("read_file", "secrets/../secrets/a.pem")
+    assert not held("read_file", "secrets")
 
 
 # Command lines ------------------------------------------------------------------------------------

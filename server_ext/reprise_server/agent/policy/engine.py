@@ -34,8 +34,10 @@ from reprise_server.agent.policy.reading import granted
 from reprise_server.agent.policy.rules import DEFAULT, STRICTNESS, Level, Rule
 from reprise_server.agent.policy.taint import names, shown
 
-#: Tools that look at all that lies below a path.
-TREES: Final = frozenset({"list_files", "search_files"})
+#: Looks at all that lies below its paths; named without one, at the whole workspace.
+_LISTS: Final = "list_files"
+#: Names the files that it looks at, or "" for all of them.
+_SEARCHES: Final = "search_files"
 
 #: What changes the workspace, the notebook or the history: undone by a rewind, within the sandbox.
 _CHANGES: Final = frozenset({"edit", "write", "run", "history"})
@@ -180,25 +182,33 @@ def _skill_holds(rule: Rule, skill: SkillNamed | None) -> bool:
 
 
 def _paths_hold(patterns: Sequence[str], act: Act, *, allows: bool) -> bool:
-    tree = act.tool in TREES
+    paths = act.paths or (("",) if act.tool in (_LISTS, _SEARCHES) else ())
     if allows:
         return (
             act.code is None
-            and bool(act.paths)
+            and bool(paths)
             and all(
-                clean(path) and any(_all_within(p, path, tree=tree) for p in patterns)
-                for path in act.paths
+                clean(path) and any(_all_within(p, path, act.tool) for p in patterns)
+                for path in paths
             )
         )
-    fits = path_holds if tree else path_matches
-    # What cannot be judged may be meant.
-    return any(not clean(path) or any(fits(p, path) for p in patterns) for path in act.paths)
+    return any(
+        # What cannot be judged may be meant.
+        not clean(path)
+        or any((path_holds if _tree(act.tool, path) else path_matches)(p, path) for p in patterns)
+        for path in paths
+    )
 
 
-def _all_within(pattern: str, path: str, *, tree: bool) -> bool:
+def _tree(tool: str, path: str) -> bool:
+    """Whether a tool looks at all that lies below a path."""
+    return tool == _LISTS or (tool == _SEARCHES and path == "")
+
+
+def _all_within(pattern: str, path: str, tool: str) -> bool:
     """Whether a pattern names a path and, of a tree, all that lies below it."""
     return path_matches(pattern, path) and (
-        not tree or pattern == REST or pattern.endswith(f"/{REST}")
+        not _tree(tool, path) or pattern == REST or pattern.endswith(f"/{REST}")
     )
 
 
