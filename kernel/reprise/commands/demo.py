@@ -1,4 +1,7 @@
-"""`reprise demo`: a real notebook runs, is killed twice, comes back, and all of it is compared."""
+"""`reprise demo`: a real notebook runs, is killed twice, comes back, and all of it is compared.
+
+With --agent it is the agent's story, which stands on the engine: an entry point tells it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import asyncio
 import tempfile
 import time
 from dataclasses import asdict
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,11 +20,12 @@ from reprise.commands.terminal import Terminal
 from reprise.commands.verify import counts, verified
 from reprise.demo.kernel import CellRun
 from reprise.demo.story import Cell, Finding, Story, Told
-from reprise.errors import UnavailableError
+from reprise.errors import UnavailableError, UsageError
 
 EXAMPLES = """\
   reprise demo
   REPRISE_BACKEND=process reprise demo     where no sandbox can be made
+  reprise demo --agent                     an agent works, is held back, cut and undone (scripted)
 """
 
 
@@ -29,9 +34,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--no-compare", action="store_true", help="leave out the run on plain ipykernel"
     )
     parser.add_argument("--json", action="store_true", help="what was found, as JSON")
+    parser.add_argument(
+        "--agent",
+        action="store_true",
+        help="the agent's story instead, its model scripted, in a home of its own",
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="with --agent: leave its home there, to look at"
+    )
 
 
 def run(args: argparse.Namespace, terminal: Terminal) -> int:
+    if args.agent:
+        return _agent(args, terminal)
+    if args.keep:
+        raise UsageError("--keep belongs to --agent; this demo's session is in your log anyway.")
     for needed in ("numpy", "pandas"):
         if find_spec(needed) is None:
             raise UnavailableError(
@@ -65,6 +82,15 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         terminal.line(terminal.paint("Not all as promised: see the rows marked NO.", "red"))
     terminal.line(f"Look at what was recorded: reprise log {str(told.session)[:SHOWN_ID]}")
     return 0 if told.ok else 1
+
+
+def _agent(args: argparse.Namespace, terminal: Terminal) -> int:
+    for found in entry_points(group="reprise.commands", name="demo-agent"):
+        return int(found.load().run(args, terminal))
+    raise UnavailableError(
+        "`reprise demo --agent` is not installed whole: its entry point is missing. Install "
+        "jupyter-reprise again."
+    )
 
 
 async def _prove(told: Told, folder: Path, narrator: _Narrator, terminal: Terminal) -> None:
