@@ -122,8 +122,12 @@ class Conversation:
 
     @contextlib.asynccontextmanager
     async def _beginning(self, task: str) -> AsyncIterator[tuple[ConversationWriter, Turn]]:
-        """Become the writer, and run the turn that the block has recorded the beginning of."""
-        async with self.writing(task) as (writer, parts):
+        """Become the writer, and run the turn that the block has recorded the beginning of.
+
+        task: what the conversation will be about, if it is new.
+        """
+        async with self.writing() as writer:
+            parts = await self._assembled(writer, task)
             self._stop = Stop()
             turn = Turn(writer, parts, self._around, self._stop)
             yield writer, turn
@@ -131,10 +135,10 @@ class Conversation:
             self._task = asyncio.get_running_loop().create_task(self._run(writer, turn))
 
     @contextlib.asynccontextmanager
-    async def writing(self, task: str = "") -> AsyncIterator[tuple[ConversationWriter, Parts]]:
-        """The conversation's writer and parts; given back unless a turn has begun with them.
+    async def writing(self) -> AsyncIterator[ConversationWriter]:
+        """The conversation's writer; given back unless a turn has begun with it.
 
-        task: what it will be about, if it is new. Raises TurnRuns, LeaseHeld, UnavailableError.
+        Raises TurnRuns, LeaseHeld, DatabaseUnavailable.
         """
         async with self._lock:
             if self.running:
@@ -144,10 +148,10 @@ class Conversation:
             writer = await self._known.open(self.id, self._holder)
             try:
                 await self._settle(writer)
-                yield writer, await self._assembled(writer, task)
+                yield writer
             finally:
-                self._seen = len(writer.entries)
                 if not self.running:
+                    self._seen = len(writer.entries)
                     await writer.close()
 
     async def _settle(self, writer: ConversationWriter) -> None:

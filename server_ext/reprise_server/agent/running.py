@@ -285,7 +285,8 @@ class Running:
 
     async def _undo(self, conversation: uuid.UUID, fork: bool, by: str | None) -> Undone:
         live = await self._of(conversation)
-        return await undo(live.conversation, await self.log(), fork=fork, by=by)
+        log, document = await self.log(), self._assembly.document
+        return await undo(live.conversation, log, document, fork=fork, by=by)
 
     async def _runs(self, conversation: uuid.UUID) -> bool:
         live = self._live.get(conversation)

@@ -26,6 +26,8 @@ from reprise_server.agent.notebook.restoring import put_back_in
 from reprise_server.agent.notebook.undoing import PutBack
 from reprise_server.agent.tools.outside import Traffic
 
+OpenDocument = Callable[[str], Awaitable[Document]]
+
 #: Ids of forks that undos make: an undo that was cut goes on with the fork that it had made.
 _FORKS: Final = uuid.UUID("1f2c2b6e-5b0f-4a55-9c53-0d9d6a6f3a11")
 #: Ends of calls whose result says less than what they may have done.
@@ -72,15 +74,20 @@ class Undone:
 
 
 async def undo(
-    conversation: Conversation, log: Log, *, fork: bool = False, by: str | None = None
+    conversation: Conversation,
+    log: Log,
+    open_document: OpenDocument | None,
+    *,
+    fork: bool = False,
+    by: str | None = None,
 ) -> Undone:
-    """Undo the newest turn that is not undone.
+    """Undo the newest turn that is not undone. No model is needed.
 
     fork: go on without the steps of others that followed; they stay in the session that is left.
     Raises TurnRuns, CannotUndo, LeaseHeld, UnavailableError. Cut at any point, it can be asked for
     again: what was done is found done.
     """
-    async with conversation.writing() as (writer, parts):
+    async with conversation.writing() as writer:
         entries = writer.entries
         turn = latest(entries)
         if turn is None:
@@ -107,7 +114,8 @@ async def undo(
             await conversation.append(writer, "session", {"session": str(wanted), "why": "undo"})
         await _lead(log, session if session != wanted else left, wanted)
         at = await _steps(log, left) - 1 if first is None else first - 1
-        put, why = await _put_back(parts.document, of_turn, writer.blobs.get)
+        path = entries[0].body.get("notebook")
+        put, why = await _put_back(open_document, path, of_turn, writer.blobs.get)
         done = Undone(turn, wanted, at, put.cells, put.kept, outside, why)
         await conversation.append(writer, "undone", {**done.to_json(), "by": by})
     await conversation.rest()
@@ -231,7 +239,8 @@ async def _outside(log: Log, of_turn: Sequence[Entry], left: uuid.UUID) -> tuple
 
 
 async def _put_back(
-    document: Document | None,
+    open_document: OpenDocument | None,
+    path: str | None,
     of_turn: Sequence[Entry],
     blob: Callable[[str], Awaitable[bytes]],
 ) -> tuple[PutBack, str | None]:
@@ -243,9 +252,13 @@ async def _put_back(
     stored = next((entry.body for entry in of_turn if entry.kind == "notebook"), None)
     if stored is None:
         return nothing, "The notebook as it was before the turn was not stored."
-    if document is None:
-        return nothing, f"The notebook {stored['path']} is not open here."
+    if open_document is None or path is None:
+        return nothing, f"The notebook {stored['path']} cannot be reached from here."
     try:
-        return await put_back_in(document, await blob(stored["sha256"]), made), None
+        document = await open_document(path)
+        try:
+            return await put_back_in(document, await blob(stored["sha256"]), made), None
+        finally:
+            await document.close()
     except RepriseError as error:
         return nothing, f"The notebook was not put back: {error}"
