@@ -305,7 +305,8 @@ async def test_the_api_compacts_and_skills_survive() -> None:
     async with ScriptedModel([says("On.")], compact=lambda _: "We plotted.") as scripted:
         async with speaking(scripted, prices=PRICES) as model:
             compacted = await model.compact(loaded_prompt(), Heard().listener())
-            first, carried = compacted.content
+            first, carried, said = compacted.content
+            assert said["text"].endswith("Please")
             assert first["type"] == "compaction"
             assert first["content"] == "We plotted."
             assert first["signature"]

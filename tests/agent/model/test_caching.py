@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 from typing import Any
 
@@ -12,6 +13,9 @@ from hypothesis import strategies as st
 from reprise.log.model import canonical
 from reprise_server.agent.contract import Prompt
 from reprise_server.agent.model.caching import MAX_BREAKPOINTS, Traits, body, digest, prefix
+from reprise_server.agent.model.prices import input_tokens
+from reprise_server.agent.scripted import Call, ScriptedModel, reply
+from tests.agent.model.speaking import Heard, speaking
 
 TRAITS = Traits("m", 1000)
 WORDS = st.text(min_size=1, max_size=12)
@@ -138,7 +142,7 @@ def test_a_thought_is_never_marked() -> None:
 def test_the_order_of_a_schema_is_kept() -> None:
     """It is the order in which a model fills the properties in."""
     schema = {"type": "object", "properties": {"why": {}, "cell": {}}}
-    sent = body(Prompt([{"name": "x", "strict": True, "input_schema": schema}], [], []), TRAITS)
+    sent = body(Prompt([{"name": "x", "input_schema": schema}], [], []), TRAITS)
     assert list(sent["tools"][0]["input_schema"]["properties"]) == ["why", "cell"]
 
 
@@ -154,3 +158,29 @@ def test_what_an_endpoint_does_not_know_is_left_out() -> None:
     assert body(Prompt([], [], []), Traits("m", 5, effort="low"))["output_config"] == {
         "effort": "low"
     }
+
+
+async def test_the_cache_has_all_of_the_former_request_also_past_its_look_back() -> None:
+    """As the scripted model keeps it: exact prefixes at marks, a minimum, 20 blocks of looking back."""
+    many = reply(*[Call("run_cells", {"cells": [str(at)]}) for at in range(15)])
+    given = [
+        {"name": "run_cells", "description": "Runs. " * 200, "input_schema": {"type": "object"}}
+    ]
+    system = [{"type": "text", "text": "Be brief. " * 400}, {"type": "text", "text": "Skills: -"}]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Go"}]
+    read = []
+    async with ScriptedModel(lambda _: many) as scripted, speaking(scripted) as model:
+        for turn in range(5):
+            answered = await model.respond(Prompt(given, system, messages), Heard().listener())
+            usage = answered.usage
+            read.append((usage["cache_read_input_tokens"], input_tokens(usage)))
+            results = [
+                {"type": "tool_result", "tool_use_id": call["id"], "content": f"{turn} " * 50}
+                for call in answered.content
+            ]
+            messages += [
+                {"role": "assistant", "content": list(answered.content)},
+                {"role": "user", "content": results},
+            ]
+    for (_, former), (hit, _) in itertools.pairwise(read):
+        assert hit == former

@@ -114,9 +114,10 @@ async def test_frames_that_are_none_are_a_failure(body: bytes) -> None:
         wanted = settings(**BEDROCK, base_url=odd.url, api_key="made-up", attempts=2)
         model = open_model(wanted)
         model._sleep = at_once
-        with pytest.raises(ModelFailed):
+        with pytest.raises(ModelFailed, match=r"cannot be read|ended before"):
             await model.respond(prompt(), Heard().listener())
         await model.close()
+    assert len(odd.requests) == 2
 
 
 # What comes too much ------------------------------------------------------------------------------

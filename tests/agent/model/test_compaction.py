@@ -58,6 +58,24 @@ def test_where_there_is_no_room_the_oldest_are_named() -> None:
     assert "load again" in carried[0]
 
 
+def test_the_persons_latest_words_stay_as_they_are() -> None:
+    messages = [
+        {"role": "user", "content": "Plot it in blue"},
+        *loads("a", "one", "Body of one"),
+        {"role": "user", "content": [{"type": "text", "text": "[Reprise] Undone."}]},
+    ]
+    (block,) = compaction.said(messages)
+    assert block["text"] == compaction.SAID + "Plot it in blue"
+    carried = compaction.carried(messages, 100_000)
+    opened = compaction.opening([{"type": "text", "text": "x"}, *carried, block])
+    assert compaction.said(opened) == [block], "a second time as well"
+    later = [*opened, {"role": "user", "content": "Now in red"}]
+    assert compaction.said(later)[0]["text"] == compaction.SAID + "Now in red"
+    assert compaction.said([]) == []
+    long = compaction.said([{"role": "user", "content": "x" * 100_000}])
+    assert len(long[0]["text"]) < 30_000
+
+
 def test_results_of_other_tools_are_not_carried() -> None:
     messages = [
         {

@@ -59,6 +59,7 @@ class _Asking:
     answer: Accumulator = field(default_factory=Accumulator)
     request_id: str | None = None
     underway: bool = False
+    reading: bool = False
     lost: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -168,9 +169,8 @@ class ApiModel:
                 usage=answered.usage,
                 again=True,
             )
-        content += [
-            dict(block) for block in compaction.carried(prompt.messages, self.context_tokens)
-        ]
+        kept = compaction.carried(prompt.messages, self.context_tokens)
+        content += [dict(block) for block in (*kept, *compaction.said(prompt.messages))]
         return Answered(
             content,
             answered.stop_reason,
@@ -225,10 +225,11 @@ class ApiModel:
         request and with it the key; so nothing is raised from it."""
         asking.answer = Accumulator()
         asking.request_id = None
-        asking.underway = True
+        asking.underway, asking.reading = True, False
         try:
             async with asyncio.timeout(_LONGEST_ANSWER):
                 stream = await self._create(asking)
+                asking.reading = True
                 try:
                     asking.request_id = headers_of(stream.response).get("request-id")
                     await self._read(stream, asking)
@@ -301,8 +302,8 @@ class ApiModel:
             if asking.answer.started:
                 return failures.cut_off(host)
             return failures.unreachable(host)
-        if isinstance(error, ValueError) and asking.answer.started:
-            # What the SDK's own decoder of frames says of bytes that are none.
+        if asking.reading:
+            # What the decoder of a cloud's frames says of bytes that are none.
             return failures.malformed(host, type(error).__name__)
         return failures.unexpected(host, error)
 

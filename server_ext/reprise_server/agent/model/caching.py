@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from reprise.log.model import canonical
 from reprise_server.agent.contract import Prompt
+from reprise_server.agent.model.strict_tools import declared
 
 #: The API takes no more.
 MAX_BREAKPOINTS: Final = 4
@@ -41,7 +42,7 @@ class Traits:
 
 def body(prompt: Prompt, traits: Traits) -> dict[str, Any]:
     """What is sent, apart from `stream` and what a beta adds."""
-    tools = [_tool(tool, traits.strict) for tool in prompt.tools]
+    tools = _tools(prompt.tools, traits.strict)
     system = [_plain(block) for block in prompt.system]
     messages = [_message(message) for message in prompt.messages]
     if system:
@@ -85,12 +86,12 @@ def _bare(where: str, block: Mapping[str, Any]) -> bytes:
     return canonical([where, {key: v for key, v in block.items() if key != "cache_control"}])
 
 
-def _tool(tool: Mapping[str, Any], strict: bool) -> dict[str, Any]:
+def _tools(tools: Sequence[Mapping[str, Any]], strict: bool) -> list[dict[str, Any]]:
     # The order of a schema's properties is the order in which a model fills them in.
-    given = _plain(tool)
-    if not strict:
-        given.pop("strict", None)
-    return given
+    given = [_plain(tool) for tool in tools]
+    if strict:
+        return declared(given)
+    return [{key: value for key, value in tool.items() if key != "strict"} for tool in given]
 
 
 def _message(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,6 +33,10 @@ _AT_LEAST: Final = 0.1
 _CARRIED: Final = 0.25
 
 CARRIED: Final = "A skill that you loaded before, in full:\n\n"
+#: What the person asked for last is what the work is for: it stands in their words.
+SAID: Final = "What the person said last:\n\n"
+#: Characters of it; what is longer is in the summary.
+_MOST_SAID: Final = 20_000
 
 #: Asked of the model itself where the endpoint has no compaction of its own.
 INSTRUCTIONS: Final = """\
@@ -106,6 +110,19 @@ def carried(messages: Sequence[Mapping[str, Any]], context_tokens: int) -> list[
     return blocks[::-1]
 
 
+def said(messages: Sequence[Mapping[str, Any]]) -> list[Block]:
+    """A block with the person's latest words."""
+    for message in reversed(messages):
+        if message["role"] != "user":
+            continue
+        for words in reversed(_own_words(message["content"])):
+            if words.startswith(SAID):
+                return [{"type": "text", "text": words}]
+            if words != GO_ON and not words.startswith((CARRIED, SUMMARY, "[Reprise]")):
+                return [{"type": "text", "text": SAID + words[:_MOST_SAID]}]
+    return []
+
+
 def opening(content: Sequence[Block]) -> list[dict[str, Any]]:
     """The messages that a conversation begins with after a `compacted` entry with this content: the
     API's own block is the assistant's, first of all; words are the user's."""
@@ -124,6 +141,13 @@ def _named(given: Any) -> str:
             if isinstance(value := given.get(name), str):
                 return value[:200]
     return ""
+
+
+def _own_words(content: Any) -> list[str]:
+    """The texts of a message, those of results not."""
+    if isinstance(content, str):
+        return [content]
+    return [str(block["text"]) for block in content if block.get("type") == "text"]
 
 
 def _words(content: Any) -> str:
