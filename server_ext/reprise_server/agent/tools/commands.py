@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from reprise.client import CommandResult
+from reprise.client import CommandResult, StreamEnd
+from reprise.errors import RepriseError
 from reprise.log.model import Json
-from reprise_server.agent.contract import Act, BadCall, Call, Result, Situation
+from reprise_server.agent.contract import RESULT_CHARACTERS, Act, BadCall, Call, Result, Situation
 from reprise_server.agent.tools.large import within
 from reprise_server.agent.tools.paths import clean
 from reprise_server.agent.tools.place import Place, Ran, Under
 from reprise_server.agent.tools.schemas import fields, texts
-from reprise_server.agent.tools.shown import blocks, ended, harmless, headline
+from reprise_server.agent.tools.shown import blocks, clipped, ended, fitted, harmless, headline
 from reprise_server.agent.tools.words import words
 
 #: Characters of a command; longer programs belong into a file.
@@ -98,12 +99,12 @@ async def command_result(
         head += f"{harmless(str(result.error))[:2_000]}\n"
     if result.timed_out:
         head += "It took longer than its time limit, so it was ended.\n"
-    ends = {"stdout": result.stdout_end, "stderr": result.stderr_end}
-    files = [f"{name}: {end.file}" for name, end in ends.items() if end.cut and end.file]
-    if files:
-        head += f"More was written than is kept here; all of it is in {', '.join(files)}\n"
-    body = _body(result)
-    text, steps = await within(place, call, head + notes, body or "(no output)\n", number=number)
+    steps: tuple[int, ...] = ()
+    if result.stdout_end.cut or result.stderr_end.cut:
+        text = head + notes + await _cut_body(place, result, len(head + notes))
+    else:
+        body = _body(result) or "(no output)\n"
+        text, steps = await within(place, call, head + notes, body, number=number)
     return Result(
         content=blocks(text),
         status=ended(result),
@@ -126,6 +127,40 @@ def _body(result: CommandResult) -> str:
             parts.append(f"[{output.stream}]\n")
         parts.append(harmless(output.text))
     return "".join(parts)
+
+
+async def _cut_body(place: Place, result: CommandResult, used: int) -> str:
+    """Both streams' ends, where more was written than a step keeps: all of it is in a file."""
+    parts: list[str] = []
+    most = (RESULT_CHARACTERS - used) // 2 - 200
+    for name, text, end in (
+        ("stdout", result.stdout, result.stdout_end),
+        ("stderr", result.stderr, result.stderr_end),
+    ):
+        if not text:
+            continue
+        where = f"all of it is in the file {end.file}" if end.file else "the rest was not kept"
+        mark = f"[… {end.bytes:,} bytes in {end.lines:,} lines; {where} …]"
+        if end.cut:
+            tail = await _tail(place, end, most)
+            shown = clipped(harmless(text), harmless(tail), most, mark)
+        else:
+            shown = fitted(harmless(text), most, f"{where}.").text
+        parts.append(f"[{name}]\n{shown}\n")
+    return "".join(parts)
+
+
+async def _tail(place: Place, end: StreamEnd, most: int) -> str:
+    """The end of a stream, from its file; "" when that is gone already."""
+    if end.file is None:
+        return ""
+    workspace = await place.workspace()
+    try:
+        size, _ = await workspace.piece(end.file, 0, 0)
+        _, data = await workspace.piece(end.file, max(0, size - most), most)
+    except RepriseError:
+        return ""
+    return data.decode("utf-8", "replace")
 
 
 def checked_command(command: str) -> str:

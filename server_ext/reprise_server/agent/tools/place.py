@@ -325,7 +325,9 @@ class Place:
     # inside -------------------------------------------------------------------------------------
 
     async def _step(self, asked: Callable[[], Awaitable[Ended]], under: Under) -> Ran[Ended]:
-        task = asyncio.ensure_future(self._asked(asked))
+        # Before, too: code may move what it reads.
+        await self.named()
+        task = asyncio.ensure_future(asked())
         try:
             result = await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -336,11 +338,6 @@ class Place:
         taints = (*(await self.sources()).taints(), *(await self.named()))
         return Ran(result, taints, traffic.lines(result.seq))
 
-    async def _asked(self, asked: Callable[[], Awaitable[Ended]]) -> Ended:
-        # Before, too: code may move what it reads.
-        await self.named()
-        return await asked()
-
     async def _traffic(self, seq: int) -> Traffic:
         return await Traffic.of(await self.reader(), seq)
 
@@ -348,18 +345,21 @@ class Place:
         """Interrupt the call's step, and no other one; a step that waits behind others cannot be
         taken back, so it is interrupted as soon as it begins."""
         begun = asyncio.get_running_loop().time()
-        while not task.done():
-            if await self._interrupted(under):
-                await asyncio.wait([task], timeout=AGAIN_S)
-                continue
-            if asyncio.get_running_loop().time() - begun > QUEUED_S:
+        try:
+            while not task.done() and asyncio.get_running_loop().time() - begun < QUEUED_S:
+                if await self._interrupted(under):
+                    begun = asyncio.get_running_loop().time()
+                    await asyncio.wait([task], timeout=AGAIN_S)
+                else:
+                    await asyncio.wait([task], timeout=LOOK_S)
+        finally:
+            # Nobody waits for it any more; it is ended all the same.
+            if not task.done():
                 watching = asyncio.ensure_future(self._watch(task, under))
                 self._ending.add(watching)
                 watching.add_done_callback(self._ending.discard)
-                return
-            await asyncio.wait([task], timeout=LOOK_S)
-        if not task.cancelled():
-            task.exception()  # whoever waited for it is gone
+            elif not task.cancelled():
+                task.exception()
 
     async def _watch(self, task: asyncio.Future[Ended], under: Under) -> None:
         try:
@@ -368,6 +368,7 @@ class Place:
                 await asyncio.wait([task], timeout=AGAIN_S if interrupted else LOOK_S)
         finally:
             task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     async def _interrupted(self, under: Under) -> bool:
         """Interrupt what runs when it is a step of this call's turn; whether it was."""

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from reprise.client import KernelGone, NoAnswer
 from reprise.errors import RepriseError, UnavailableError
 from reprise.log.model import Json
 from reprise.quantities import amount
@@ -36,6 +37,10 @@ PIECE: Final = 32 << 10
 MOST_FILES: Final = 5_000
 MOST_READ: Final = 64 << 20
 SECONDS: Final = 15.0
+#: Files that an act names one by one. A search of more is one of any file: whatever a policy says
+#: of paths may be among them (no pattern judges a path that is not clean, so a deny holds).
+MOST_NAMED: Final = 200
+ANY: Final = "."
 #: Lines that are shown, and that are counted.
 MOST_SHOWN: Final = 200
 MOST_COUNTED: Final = 10_000
@@ -67,7 +72,6 @@ class Found:
 
     lines: list[tuple[str, int, str]] = field(default_factory=list)
     count: int = 0
-    files: int = 0
     searched: int = 0
     left_out: dict[str, int] = field(default_factory=dict)
 
@@ -86,41 +90,53 @@ class SearchFiles:
     name = "search_files"
     description = (
         "Search the text files of the session's workspace for lines that a regular expression fits"
-        " (RE2 syntax: no look-around, no back-references). Each is shown as path:line: text."
-        " Nothing is run, and a running cell is not waited for."
+        " (RE2 syntax: no look-around, no back-references; begin it with (?i) where capitals do not"
+        " matter). Each is shown as path:line: text. Nothing is run, and a running cell is not"
+        " waited for."
     )
     schema = fields(
         {"pattern": texts("The regular expression, such as def \\w+_total or TODO.")},
-        {
-            "path": texts("Only below this folder, or only this file. Default: all files."),
-            "files": texts("Only files that fit this pattern, such as *.py or src/**/*.sql."),
-            "ignore_case": {
-                "type": "boolean",
-                "description": "Whether capitals do not matter. Default false.",
-            },
-        },
+        {"files": texts("Only files that fit this pattern, such as *.py or src/**. Default: all.")},
     )
 
     def __init__(self, files: Files) -> None:
         self._files = files
 
     async def act(self, given: Mapping[str, Json], situation: Situation) -> Act:  # noqa: ARG002
-        path = await self._files.clean(given.get("path") or "")
-        compiled(given["pattern"], ignore_case=bool(given.get("ignore_case")))
-        where = f" below {shown(path)}" if path else ""
-        paths = (path,) if path else ()
-        return Act(self.name, "read", dict(given), f"search the files{where}", paths=paths)
+        compiled(given["pattern"])
+        among, found = _among(await self._files.there(), await self._pattern(given))
+        if not among and not found.left_out:
+            pattern = given.get("files")
+            where = f" fits {told(pattern)}" if pattern else " is there"
+            raise BadCall(f"No file{where}. list_files shows what is in the workspace.")
+        paths = tuple(entry.path for entry in among)
+        return Act(
+            self.name,
+            "read",
+            dict(given),
+            "search the files",
+            paths=paths if len(paths) <= MOST_NAMED else (ANY,),
+        )
 
     async def run(self, call: Call, act: Act) -> Result:
-        folder = act.paths[0] if act.paths else ""
-        given = call.input
-        pattern = compiled(given["pattern"], ignore_case=bool(given.get("ignore_case")))
-        among, found = _among(await self._files.there(), folder, given.get("files"))
-        if not among and folder and not found.left_out:
-            raise BadCall(f"No file lies at or below {told(folder)}; list_files shows those there.")
+        pattern = compiled(call.input["pattern"])
+        among, found = _among(await self._files.there(), await self._pattern(call.input))
+        if act.paths != (ANY,):
+            # Only what was looked at when it was allowed.
+            among = [entry for entry in among if entry.path in act.paths]
         read = await self._search(pattern, among, found)
         taints = await self._files.taints(read, call.situation)
         return Result(blocks(_told(found)), taints=taints)
+
+    async def _pattern(self, given: Mapping[str, Json]) -> str:
+        """Which files are meant: a path that begins in the workspace's own place is understood."""
+        pattern = given.get("files") or ""
+        if not pattern.startswith("/"):
+            return str(pattern)
+        root = (await self._files.place.surroundings()).workspace.rstrip("/")
+        if not pattern.startswith(f"{root}/"):
+            raise BadCall(f"{told(pattern)} is outside of the workspace, {root}.")
+        return str(pattern[len(root) + 1 :])
 
     async def _search(self, pattern: Pattern, among: Sequence[Entry], found: Found) -> list[str]:
         """Look through the files, in order; the paths of those that were read."""
@@ -146,12 +162,15 @@ class SearchFiles:
     async def _content(self, entry: Entry) -> bytes | None:
         workspace = await self._files.place.workspace()
         try:
-            return await workspace.read(entry.path, limit=MOST_BYTES)
+            data = await workspace.read(entry.path, limit=MOST_BYTES)
+        except (KernelGone, NoAnswer):
+            raise
         except RepriseError:
             return None  # it has gone, or grown, since the list was made
+        return data.replace(b"\r\n", b"\n")
 
 
-def compiled(pattern: str, *, ignore_case: bool = False) -> Pattern:
+def compiled(pattern: str) -> Pattern:
     """Raises BadCall."""
     if not pattern:
         raise BadCall("`pattern` is empty. Give a regular expression, or a word to find.")
@@ -167,8 +186,8 @@ def compiled(pattern: str, *, ignore_case: bool = False) -> Pattern:
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True
+    options.never_nl = True  # lines are searched, not across them
     options.max_mem = _MEMORY
-    options.case_sensitive = not ignore_case
     try:
         made: Pattern = re2.compile(b"(?m)" + pattern.encode("utf-8"), options)
     except (re2.error, UnicodeEncodeError) as error:
@@ -191,32 +210,25 @@ def _escaped(pattern: str) -> str:
     return told(re.escape(pattern[:100]))
 
 
-def _among(entries: Sequence[Entry], folder: str, pattern: str | None) -> tuple[list[Entry], Found]:
+def _among(entries: Sequence[Entry], pattern: str) -> tuple[list[Entry], Found]:
     """The files to look through, and what is left out of it already."""
     found = Found()
     among: list[Entry] = []
     size = 0
-    own = folder == OWN or folder.startswith(f"{OWN}/")
+    own = pattern.startswith(f"{OWN}/")
     for entry in entries:
-        if entry.type != "file" or not _at_or_below(entry.path, folder):
-            continue
-        if not own and entry.path.startswith(f"{OWN}/"):
+        if entry.type != "file" or (not own and entry.path.startswith(f"{OWN}/")):
             continue
         if pattern and not fits(entry.path, pattern):
             continue
         if entry.size > MOST_BYTES:
             found.leave_out(f"larger than {amount(MOST_BYTES)}")
         elif len(among) == MOST_FILES or size + entry.size > MOST_READ:
-            found.leave_out(f"over {MOST_FILES:,} files or {amount(MOST_READ)}; name a folder")
+            found.leave_out(f"over {MOST_FILES:,} files or {amount(MOST_READ)}; search narrower")
         else:
             size += entry.size
             among.append(entry)
-    found.files = len(among)
     return among, found
-
-
-def _at_or_below(path: str, folder: str) -> bool:
-    return not folder or path == folder or path.startswith(f"{folder}/")
 
 
 def search(pattern: Pattern, path: str, data: bytes, found: Found, deadline: float) -> None:
@@ -249,12 +261,12 @@ def _search_piece(pattern: Pattern, path: str, piece: bytes, first: int, found: 
         begin = piece.rfind(b"\n", 0, start) + 1
         end = piece.find(b"\n", start)
         end = len(piece) if end < 0 else end
-        if begin == end == len(piece) and at:
+        if begin == len(piece):
             return  # behind the last line break is no line
         found.count += 1
         if len(found.lines) < MOST_SHOWN:
             text = piece[begin : min(end, begin + 4 * _LINE)].decode("utf-8", "replace")
-            found.lines.append((path, number, text.rstrip("\r")))
+            found.lines.append((path, number, text))
         number += 1
         at = counted = end + 1
 

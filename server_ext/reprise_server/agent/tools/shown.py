@@ -71,6 +71,12 @@ def fitted(text: str, most: int, where: str) -> Fitted:
     return Fitted(f"{head}{mark}{tail}", len(text) - len(head) - len(tail))
 
 
+def clipped(head: str, tail: str, most: int, mark: str) -> str:
+    """A beginning and an end of something longer, within `most` characters, `mark` between."""
+    room = most - len(mark) - 2
+    return f"{head[: room * 2 // 3]}\n{mark}\n{tail[-(room // 3) :]}"
+
+
 @dataclass
 class Summary:
     """What a cell showed. text: all of it, harmless, of any length.  images: in their order."""
