@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import ipaddress
 import json
 import re
+import socket
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,14 +157,19 @@ async def _refuse(send: Send) -> None:
 
 
 async def listen(app: App, where: Address, told: Callable[[str], None]) -> None:
-    """Serve until a signal ends it. told: gets the URL once it listens.
+    """Serve until a signal ends it, or a cancellation. told: gets the URL once it listens.
 
     Raises UnavailableError when the port cannot be had.
     """
+    family = socket.AF_INET6 if ":" in where.host else socket.AF_INET
+    try:
+        listening = socket.create_server((where.host, where.port), family=family, backlog=_CLIENTS)
+    except OSError as error:
+        raise UnavailableError(
+            f"Port {where.port} of {where.host} cannot be listened on: {error.strerror}."
+        ) from error
     config = uvicorn.Config(
         app,
-        host=where.host,
-        port=where.port,
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -172,24 +179,15 @@ async def listen(app: App, where: Address, told: Callable[[str], None]) -> None:
         timeout_graceful_shutdown=10,
         ws="none",
     )
-    server = _Server(config, told)
-    try:
-        await server.serve()
-    except SystemExit as error:  # uvicorn's way of saying that it could not bind
-        raise UnavailableError(
-            f"Port {where.port} of {where.host} cannot be listened on; is it in use?"
-        ) from error
-
-
-class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, told: Callable[[str], None]) -> None:
-        super().__init__(config)
-        self._told = told
-
-    async def startup(self, sockets: Any = None) -> None:
-        await super().startup(sockets)
-        for each in self.servers:
-            for listening in each.sockets:
-                host, port = listening.getsockname()[:2]
-                shown = f"[{host}]" if ":" in host else host
-                self._told(f"http://{shown}:{port}{PATH}")
+    server = uvicorn.Server(config)
+    with listening:
+        host, port = listening.getsockname()[:2]
+        serving = asyncio.ensure_future(server.serve(sockets=[listening]))
+        # Who asks from now on waits in the socket's queue.
+        told(f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}")
+        try:
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            server.should_exit = True
+            await serving
+            raise
