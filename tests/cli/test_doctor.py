@@ -28,6 +28,15 @@ def by_name(parts: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {part["name"].removeprefix("limit of ").split(" ")[0]: part for part in parts}
 
 
+def test_a_models_key_is_missed_and_never_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_AUTH_TOKEN", raising=False)
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    assert examination._agent().state == "limited"
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-hidden")
+    assert examination._agent().state == "ok"
+    assert "hidden" not in str(examination._agent())
+
+
 def test_a_machine_that_has_all_is_said_to_work(reprise: Reprise) -> None:
     parts = examined(reprise, 0)
     assert {"Python", "disk", "database", "sandbox"} <= set(parts)

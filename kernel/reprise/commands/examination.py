@@ -58,6 +58,8 @@ BY_THE_KERNEL = {
 }
 #: Seconds that a sandbox may take to answer before doctor calls it hanging.
 SANDBOX_S = 60.0
+#: Any of these lets the agent's SDK in.
+_MODEL_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,7 @@ async def examine(progress: Callable[[str], None]) -> AsyncIterator[Part]:
         "JupyterLab", "jupyterlab", "lab", "`reprise lab` needs it; other front ends do not"
     )
     yield _package("pandas", "pandas", "demo", "`reprise demo` runs a pandas notebook")
+    yield _agent()
 
 
 def _python() -> Part:
@@ -347,6 +350,20 @@ def _kernelspec() -> Part:
             "Run: reprise kernelspec install",
         )
     return Part(name, "ok", f"installed in {spec.resource_dir}")
+
+
+def _agent() -> Part:
+    """Whether a model can be asked from here, as far as variables say; no value of one is told."""
+    found = _package("agent", "anthropic", "agent", "`reprise agent` speaks with models by it")
+    if found.state != "ok" or any(os.environ.get(name) for name in _MODEL_KEYS):
+        return found
+    return Part(
+        "agent",
+        "limited",
+        f"anthropic {found.says}, and no key of a model in {_MODEL_KEYS[0]}; a server's own "
+        "configuration may have one. All else works",
+        "Set it, or see docs/model-endpoints.md; `reprise demo --agent` needs none.",
+    )
 
 
 def _package(name: str, module: str, extra: str, why: str) -> Part:
