@@ -66,6 +66,7 @@ def make(cells: list[dict[str, Any]], change: Mapping[str, Any]) -> str | None:
             cell.update(outputs=[], execution_count=None)
             cell.pop("attachments", None)
         cell.update(change["put"])
+        cell["metadata"].update(change.get("mark", {}))
     else:
         cell["outputs"], cell["execution_count"] = change["outputs"], change["execution_count"]
         if change["outputs"]:

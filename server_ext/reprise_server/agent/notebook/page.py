@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final, Literal
 
 from reprise.errors import RepriseError
+from reprise.jupyter.static.policy import EDITED_BY
 from reprise.log.model import Json
 from reprise_server.agent.contract import Change, Stale
 from reprise_server.agent.notebook.cells import Notebook, apply, by_id, cell_hash, normal
@@ -112,15 +113,19 @@ def requests(notebook: Notebook, changes: Sequence[Change]) -> Iterator[dict[str
         if change.what in ("insert", "move"):
             asked["after"] = change.after
         if change.what in ("insert", "replace"):
-            asked["put"] = _put(change, by_id(notebook)[change.cell])
+            asked |= _put(change, by_id(notebook)[change.cell])
         if change.what == "outputs":
             asked["outputs"] = [dict(output) for output in change.outputs or ()]
             asked["execution_count"] = change.execution_count
         yield asked
 
 
-def _put(change: Change, cell: Mapping[str, Any]) -> Json:
-    """What a cell is to be. Without `outputs` the page leaves those that are there."""
+def _put(change: Change, cell: Mapping[str, Any]) -> dict[str, Json]:
+    """What a cell is to be. What `put` does not name stays, `mark` is added to the metadata: a
+    person may have changed those in the same moment."""
     if change.restored is not None or change.what == "insert":
-        return dict(cell)
-    return {name: cell[name] for name in ("cell_type", "source", "metadata")}
+        return {"put": dict(cell)}
+    return {
+        "put": {name: cell[name] for name in ("cell_type", "source")},
+        "mark": {EDITED_BY: cell["metadata"][EDITED_BY]},
+    }
