@@ -56,6 +56,11 @@ class Other:
         return Answer(result, "\n".join(rest), uuid.UUID(found[1]), steps, found[3])
 
 
+def offering_of(log: Log, folder: Path) -> Offering:
+    """An offering that nobody works in."""
+    return Offering(Means(log, RepriseAgent(), folder, {}, False, "me"))
+
+
 @asynccontextmanager
 async def other_agent(
     database: Database,
