@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 import struct
 import zlib
 from dataclasses import replace
@@ -185,6 +186,16 @@ async def test_stale_edits_are_refused_with_what_is_there_now(notes: ToolBench) 
         await notes.tool("edit_notebook").run(notes.call(act.input), act)
     assert (await cells(notes))["b"]["source"] == "typed meanwhile"
     assert (await cells(notes))["a"] == before["a"]
+
+
+async def test_the_docs_show_what_a_model_is_told(notes: ToolBench) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "agent-notebook.md").read_text()
+    (shown,) = re.findall(r"```text\n(Not as you read it.*?\n)```", page, re.DOTALL)
+    write(notes, code("4f1c", shown.splitlines()[1].removeprefix("| ")))
+    edit = {"do": "delete", "cell": "4f1c", "was": "0" * 12}
+    with pytest.raises(BadCall) as told:
+        await notes.act("edit_notebook", edits=[edit])
+    assert f"{told.value}\n" == shown
 
 
 @pytest.mark.parametrize(
