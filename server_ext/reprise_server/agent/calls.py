@@ -355,4 +355,5 @@ class Calls:
                 found += await self._parts.session.tainted()
             except RepriseError:
                 found.append(("network", ANYWHERE))
-        return lost_result(call, records, cut=cut, taints=found)
+        abandoned = self._stop.abandoned
+        return lost_result(call, records, cut=cut, abandoned=abandoned, taints=found)

@@ -29,6 +29,9 @@ log = logging.getLogger("reprise.agent")
 #: Characters of what a person says at once; more is better a file.
 MAX_SAID: Final = 200_000
 
+#: Seconds that a conversation is waited for which another process holds.
+WAIT_S: Final = 2.0
+
 #: Opens what a conversation works with, as its entries have it.
 Assemble = Callable[[uuid.UUID, Sequence[Entry], str], Awaitable[Parts]]
 
@@ -145,7 +148,7 @@ class Conversation:
                 raise TurnRuns(
                     "A turn of this conversation runs. Wait for its end, or stop it first."
                 )
-            writer = await self._known.open(self.id, self._holder)
+            writer = await self._known.open(self.id, self._holder, wait=WAIT_S)
             try:
                 await self._settle(writer)
                 yield writer
@@ -156,10 +159,13 @@ class Conversation:
 
     async def _settle(self, writer: ConversationWriter) -> None:
         """The turn that somebody left open has ended: nobody runs it."""
-        if course.course(writer.entries).ended is not None:
+        move = course.next_move(writer.entries)
+        if isinstance(move, course.Rest):
             return
-        why = "The process that ran it ended."
-        for kind, body in course.closing(writer.entries, "interrupted", why):
+        end = course.End("interrupted", "The process that ran it ended.")
+        if isinstance(move, course.End):
+            end = move  # only the entry was missing
+        for kind, body in course.closing(writer.entries, end.status, end.why):
             self._around.entry(await writer.append(writer.turn, kind, body))
 
     async def _assembled(self, writer: ConversationWriter, task: str) -> Parts:

@@ -32,15 +32,19 @@ def lost_result(
     records: Sequence[StepRecord],
     *,
     cut: bool,
+    abandoned: bool = False,
     taints: Sequence[tuple[TaintKind, str]] = (),
 ) -> dict[str, Json]:
-    """The body of `result`. records: its steps with their outputs.  cut: the turn was stopped and
-    the call's end was waited for; else everything that ran it went.  taints: what may be in it."""
+    """The body of `result`. records: its steps with their outputs.  cut: the turn was stopped while
+    it ran; else everything that ran it went.  abandoned: its end was not waited for.
+    taints: what may be in it."""
     status: CallEnd = "cancelled" if cut else "lost"
     if not cut and call.own is not None and call.own[1] is not None:
         return _answered(call, call.own[1])
     if cut:
         words = "The person stopped the turn while this call ran."
+        if abandoned:
+            words += " Its end was not waited for: it may go on."
     else:
         words = (
             "The process that ran this call ended before the result was recorded. It is not run"
