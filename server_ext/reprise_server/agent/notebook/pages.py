@@ -69,16 +69,7 @@ class Pages:
         there[1].told(False)
         page.told(True)
 
-    def renamed(self, path: str, to: str) -> None:
-        """The notebook has another path from now on."""
-        if path != to and path in self._open:
-            self._open.setdefault(to, []).extend(self._open.pop(path))
-
     def holder(self, path: str) -> Page | None:
         """The page that the agent works with, if the notebook is open in any."""
         there = self._open.get(path)
         return there[0] if there else None
-
-    def open(self, path: str) -> int:
-        """How many pages have it open."""
-        return len(self._open.get(path, ()))
