@@ -50,12 +50,14 @@ class Assembly:
 
     document: None where there are no notebooks.  where: of a kernel that has to be started.
     scripted: no model answers, but a script; each conversation says so.
+    skills: without, the model is told of none and has no tool for them (`reprise eval`).
     """
 
     settings: RepriseAgent
     document: OpenDocument | None = None
     place: OpenPlace = lambda log, session, _: Place(log, session)
     scripted: bool = False
+    skills: bool = True
 
     async def beginning(self, log: Log, model: str | None) -> dict[str, Any]:
         """The body of `begun` of a new conversation. Raises UsageError, UnavailableError: where the
@@ -97,7 +99,7 @@ class Assembly:
             if path is not None and self.document is not None:
                 document = await self.document(str(path))
                 opened.push_async_callback(document.close)
-            view = await _disclosure(log, entries, document, task)
+            view = await _disclosure(log, entries, document, task) if self.skills else None
             offered = await _of_servers(settings, place, opened)
             tools: list[Tool] = toolbox(
                 place,
@@ -114,7 +116,7 @@ class Assembly:
             _Logged(place),
             around.situation,
             document,
-            view.state,
+            _no_view if view is None else view.state,
             () if offered is None else offered.taints,
             () if offered is None else offered.problems,
             settings.approval_patience,
@@ -150,6 +152,10 @@ async def _disclosure(
     path = "" if document is None else document.path
     view = await Disclosure.begin(log, notebook, path=path, task=task, untrusted=False)
     return Disclosure(log, view.choice, untrusted=True)
+
+
+def _no_view() -> None:
+    """What there is to store of a catalog that nobody is told of."""
 
 
 @dataclass(frozen=True)
