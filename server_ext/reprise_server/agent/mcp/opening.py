@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 class Settings(Protocol):
     """What of the agent's settings counts here: `RepriseAgent`."""
 
-    mcp_servers: Mapping[str, Any]
+    @property
+    def mcp_servers(self) -> Mapping[str, Any]: ...
 
 
 def open_servers(settings: Settings, environ: Mapping[str, str] | None = None) -> Servers | None:
