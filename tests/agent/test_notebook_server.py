@@ -17,7 +17,7 @@ from reprise.errors import UnavailableError
 from reprise.jupyter.static.policy import EDITED_BY
 from reprise_server.agent.contract import Change, Stale
 from reprise_server.agent.notebook.cells import by_id, cell_hash, hash_of, normal
-from reprise_server.agent.notebook.contents import ContentsNotebook, OpenedMeanwhile
+from reprise_server.agent.notebook.contents import ContentsNotebook
 from reprise_server.agent.notebook.file import FileNotebook, as_file
 from reprise_server.agent.notebook.live import LiveNotebook, bare
 from reprise_server.agent.notebook.pages import Pages
@@ -226,7 +226,6 @@ async def test_a_page_that_opens_just_before_the_save_gets_the_change(
     await Opening("n.ipynb", plain_server.app, pages, home).apply([insert("n")])
     assert page.sources() == ["1", "x"]
     assert path.read_bytes() == before
-    assert OpenedMeanwhile  # which is what brought it there
 
 
 # A room is open -----------------------------------------------------------------------------------
@@ -349,6 +348,30 @@ async def test_types_and_attachments_change_in_a_room(
     )
     await page.until(lambda: page.sources() == ["1", "![](attachment:a.png)"])
     assert by_id(await notebook.read()) == before
+
+
+async def test_a_room_that_closes_in_mid_change_loses_nothing(
+    collaborating_server: InsideServer, open_room: OpenRoom
+) -> None:
+    """The room goes between finding it and changing it; what it held would go with it."""
+    write(collaborating_server, code("a", "1"))
+    await open_room(collaborating_server, "n.ipynb")
+
+    async def gone(path: str) -> None: ...
+
+    class Closing(LiveNotebook):
+        async def _opened(self) -> Any:
+            found = await super()._opened()
+            self._rooms.document = gone  # type: ignore[method-assign]
+            return found
+
+    home = collaborating_server.root.parent / "home"
+    pages = Pages(asyncio.get_running_loop())
+    notebook = Closing("n.ipynb", collaborating_server.app, pages, home)
+    await notebook.apply([insert("n")])
+    assert notebook.where == "file"
+    stored = await collaborating_server.ask("GET", "api/contents/n.ipynb")
+    assert [cell["source"] for cell in stored["content"]["cells"]] == ["1", "x"]
 
 
 async def test_two_agents_and_a_person_in_one_room_lose_nothing(

@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 ATTEMPTS: Final = 5
 
 
-class OpenedMeanwhile(Exception):
-    """A page opened the notebook while changes to its file were prepared; none was made."""
-
-
 async def _nothing() -> None:
     pass
 
@@ -54,7 +50,7 @@ class ContentsNotebook:
     ) -> None:
         """path: as the contents API has it.  loop: the server's.  home: where locks lie.
 
-        before_saving: awaited just before the last look; may raise OpenedMeanwhile.
+        before_saving: awaited just before the last look; may raise Elsewhere.
         """
         self.path = path
         self._contents = contents
@@ -70,7 +66,7 @@ class ContentsNotebook:
     async def apply(self, changes: Sequence[Change]) -> None:
         """Raises Stale, UsageError, BadNotebook, UnavailableError; then nothing was saved.
 
-        Raises OpenedMeanwhile when `before_saving` does.
+        Raises Elsewhere when `before_saving` does.
         """
         await on_loop(self._loop, lambda: self._apply(changes))
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from reprise_server.agent.contract import Change, Document, Stale
-from reprise_server.agent.notebook.contents import ContentsNotebook, OpenedMeanwhile
+from reprise_server.agent.notebook.contents import ContentsNotebook
+from reprise_server.agent.notebook.elsewhere import Elsewhere
 from reprise_server.agent.notebook.page import PageNotebook
 from reprise_server.agent.notebook.pages import Pages
 from reprise_server.agent.notebook.room import Rooms
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Times that a notebook is opened or closed in a page just when it is about to be saved.
 ATTEMPTS: Final = 5
+
+T = TypeVar("T")
 
 
 class LiveNotebook:
@@ -48,20 +52,20 @@ class LiveNotebook:
 
     async def read(self) -> Mapping[str, Any]:
         """Raises BadNotebook, TooLarge, UnavailableError (of which PageGone is one)."""
-        return await (await self._now()).read()
+        return await self._live(lambda document: document.read())
 
     async def apply(self, changes: Sequence[Change]) -> None:
         """Raises Stale, UsageError, PageRefused, UnavailableError (of which PageGone is one)."""
+        await self._live(lambda document: document.apply(changes))
+
+    async def _live(self, work: Callable[[Document], Awaitable[T]]) -> T:
         for _ in range(ATTEMPTS):
             document = await self._now()
-            try:
-                await document.apply(changes)
-            except OpenedMeanwhile:
-                continue
-            return
+            with contextlib.suppress(Elsewhere):
+                return await work(document)
         raise Stale(
-            f"{self.path} was opened {ATTEMPTS} times just when the agent was about to change it. "
-            "None of these changes was made."
+            f"{self.path} was opened or closed {ATTEMPTS} times just when the agent turned to it. "
+            "Nothing was changed."
         )
 
     async def close(self) -> None:
@@ -89,7 +93,7 @@ class LiveNotebook:
 
     async def _still_closed(self) -> None:
         if await self._opened() is not None:
-            raise OpenedMeanwhile
+            raise Elsewhere
 
 
 def bare(path: str) -> str:

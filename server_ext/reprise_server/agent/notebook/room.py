@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from reprise_server.agent.contract import Change
 from reprise_server.agent.notebook.cells import Cell, Notebook, apply, by_id, normal
+from reprise_server.agent.notebook.elsewhere import Elsewhere
 from reprise_server.agent.notebook.on_loop import on_loop
 
 if TYPE_CHECKING:
@@ -30,9 +31,14 @@ class Rooms:
 
     async def find(self, path: str) -> RoomNotebook | None:
         """The room of a notebook that is open in one. path: as the contents API has it."""
-        return await on_loop(self.loop, lambda: self._find(path))
+        found = await on_loop(self.loop, lambda: self.document(path))
+        return None if found is None else RoomNotebook(path, self)
 
-    async def _find(self, path: str) -> RoomNotebook | None:
+    async def document(self, path: str) -> Any:
+        """What the room shares (`jupyter_ydoc.YNotebook`), or None; to be called on `loop`.
+
+        Rooms come and go with their pages, so it is good until the next wait.
+        """
         apps = self._server.extension_manager.extension_apps.get(EXTENSION, ())
         extension = next(iter(apps), None)
         if extension is None:
@@ -41,98 +47,107 @@ class Rooms:
         if extension.document_load_progressively:
             # A copy is given only once all of it has come.
             await extension.get_document(**named, copy=True)
-        document = await extension.get_document(**named, copy=False)
-        return None if document is None else RoomNotebook(path, document, self.loop)
+        return await extension.get_document(**named, copy=False)
 
 
 class RoomNotebook:
-    """A `Document` (agent.contract) over a `jupyter_ydoc.YNotebook`, only touched on its loop.
+    """A `Document` (agent.contract) in a room, only touched on its loop.
 
-    Reading, comparing and changing is one stretch without a wait, so nothing comes between; the
-    room saves itself, as after a person's edit.
+    Finding, reading, comparing and changing is one stretch without a wait, so nothing comes
+    between; the room saves itself, as after a person's edit. Raises Elsewhere once it is closed.
     """
 
     where: Literal["room", "page", "file"] = "room"
 
-    def __init__(self, path: str, document: Any, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, path: str, rooms: Rooms) -> None:
         self.path = path
-        self._document = document
-        self._loop = loop
+        self._rooms = rooms
 
     async def read(self) -> Mapping[str, Any]:
         """Raises BadNotebook, TooLarge."""
-        return await on_loop(self._loop, self._read)
+        return await on_loop(self._rooms.loop, self._read)
 
     async def apply(self, changes: Sequence[Change]) -> None:
         """Raises Stale, UsageError; then the room is as it was."""
-        await on_loop(self._loop, lambda: self._apply(changes))
+        await on_loop(self._rooms.loop, lambda: self._apply(changes))
 
     async def close(self) -> None:
         """The room is its pages'."""
 
     async def _read(self) -> Notebook:
-        return self._now()
-
-    def _now(self) -> Notebook:
-        content = self._document.get(deduplicate=False)
-        # Below 4.5 the room keeps ids all the same, and leaves them out here.
-        for cell, live in zip(content["cells"], self._document.ycells, strict=True):
-            if "id" in live:
-                cell["id"] = live["id"]
-        return normal(content, self.path)
+        return _now(await self._found(), self.path)
 
     async def _apply(self, changes: Sequence[Change]) -> None:
-        before = self._now()
+        document = await self._found()
+        before = _now(document, self.path)
         after = apply(before, changes).notebook
-        with self._document.ydoc.transaction():
-            self._name(before["cells"])
-            self._order(before["cells"], after["cells"])
+        with document.ydoc.transaction():
+            _name(document, before["cells"])
+            _order(document, before["cells"], after["cells"])
             then = by_id(before)
-            for live, cell in zip(self._document.ycells, after["cells"], strict=True):
+            for live, cell in zip(document.ycells, after["cells"], strict=True):
                 old = then.get(cell["id"])
                 if old is not None and old["cell_type"] == cell["cell_type"]:
-                    self._bring(live, old, cell)
+                    _bring(live, old, cell)
 
-    def _name(self, cells: Sequence[Cell]) -> None:
-        """Keep the ids by which the agent knows the cells: below 4.5 no file has any."""
-        meta = self._document.ydoc["meta"]
-        if meta.get("nbformat_minor", 0) < 5:
-            meta["nbformat_minor"] = 5
-        for live, cell in zip(self._document.ycells, cells, strict=True):
-            if live.get("id") != cell["id"]:
-                live["id"] = cell["id"]
+    async def _found(self) -> Any:
+        document = await self._rooms.document(self.path)
+        if document is None:
+            raise Elsewhere
+        return document
 
-    def _order(self, before: Sequence[Cell], after: Sequence[Cell]) -> None:
-        """Remove what is gone, insert what is new, in the order of `after`.
 
-        A cell that moved or has another type is made anew, as a page does it: Yjs has no move.
-        """
-        live = self._document.ycells
-        wanted = {cell["id"]: cell["cell_type"] for cell in after}
-        kept = [cell for cell in before if wanted.get(cell["id"]) == cell["cell_type"]]
-        stays = _in_order([cell["id"] for cell in kept], [cell["id"] for cell in after])
-        for at in range(len(before) - 1, -1, -1):
-            if before[at]["id"] not in stays:
-                del live[at]
-        for at, cell in enumerate(after):
-            if cell["id"] not in stays:
-                live.insert(at, self._document.create_ycell(cell))
+def _now(document: Any, name: str) -> Notebook:
+    content = document.get(deduplicate=False)
+    # Below 4.5 the room keeps ids all the same, and leaves them out here.
+    for cell, live in zip(content["cells"], document.ycells, strict=True):
+        if "id" in live:
+            cell["id"] = live["id"]
+    return normal(content, name)
 
-    def _bring(self, live: Any, old: Cell, new: Cell) -> None:
-        """Change what differs, so that cursors and what somebody types elsewhere stay."""
-        if old["source"] != new["source"]:
-            _retype(live["source"], new["source"])
-        if old["metadata"] != new["metadata"]:
-            _update(live["metadata"], new["metadata"])
-        if old.get("outputs") != new.get("outputs"):
-            outputs = live["outputs"]
-            outputs.clear()
-            outputs.extend(_live_output(live, output) for output in new["outputs"])
-        for key in (old.keys() | new.keys()) - {*_NESTED, "id", "cell_type"}:
-            if key not in new:
-                del live[key]
-            elif old.get(key) != new[key] or key not in old:
-                live[key] = new[key]
+
+def _name(document: Any, cells: Sequence[Cell]) -> None:
+    """Keep the ids by which the agent knows the cells: below 4.5 no file has any."""
+    meta = document.ydoc["meta"]
+    if meta.get("nbformat_minor", 0) < 5:
+        meta["nbformat_minor"] = 5
+    for live, cell in zip(document.ycells, cells, strict=True):
+        if live.get("id") != cell["id"]:
+            live["id"] = cell["id"]
+
+
+def _order(document: Any, before: Sequence[Cell], after: Sequence[Cell]) -> None:
+    """Remove what is gone, insert what is new, in the order of `after`.
+
+    A cell that moved or has another type is made anew, as a page does it: Yjs has no move.
+    """
+    live = document.ycells
+    wanted = {cell["id"]: cell["cell_type"] for cell in after}
+    kept = [cell["id"] for cell in before if wanted.get(cell["id"]) == cell["cell_type"]]
+    stays = _in_order(kept, [cell["id"] for cell in after])
+    for at in range(len(before) - 1, -1, -1):
+        if before[at]["id"] not in stays:
+            del live[at]
+    for at, cell in enumerate(after):
+        if cell["id"] not in stays:
+            live.insert(at, document.create_ycell(cell))
+
+
+def _bring(live: Any, old: Cell, new: Cell) -> None:
+    """Change what differs, so that cursors and what somebody types elsewhere stay."""
+    if old["source"] != new["source"]:
+        _retype(live["source"], new["source"])
+    if old["metadata"] != new["metadata"]:
+        _update(live["metadata"], new["metadata"])
+    if old.get("outputs") != new.get("outputs"):
+        outputs = live["outputs"]
+        outputs.clear()
+        outputs.extend(_live_output(live, output) for output in new["outputs"])
+    for key in (old.keys() | new.keys()) - {*_NESTED, "id", "cell_type"}:
+        if key not in new:
+            del live[key]
+        elif old.get(key) != new[key] or key not in old:
+            live[key] = new[key]
 
 
 def _in_order(before: Sequence[str], after: Sequence[str]) -> set[str]:
