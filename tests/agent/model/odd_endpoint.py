@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Came:
-    """A request as its bytes. answer: what to write back."""
+    """A request, by its head, and the connection that it came on."""
 
     head: str
+    reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
     async def write(self, data: bytes) -> None:
@@ -43,7 +44,7 @@ async def odd_endpoint(answer: Callable[[Came], Awaitable[None]]) -> AsyncIterat
             )
             body = await reader.readexactly(size)
             odd.requests.append(head + body.decode())
-            await answer(Came(head, writer))
+            await answer(Came(head, reader, writer))
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:

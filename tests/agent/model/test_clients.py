@@ -22,7 +22,7 @@ from reprise_server.agent.scripted import (
     says,
 )
 from tests.agent.model.odd_endpoint import STREAM, Came, head, odd_endpoint
-from tests.agent.model.speaking import Heard, at_once, prompt, settings, speaking, until
+from tests.agent.model.speaking import PATIENCE, Heard, at_once, prompt, settings, speaking, until
 from tests.agent.model.stream import WHOLE, wire
 
 BEDROCK = {
@@ -138,6 +138,23 @@ async def test_what_comes_packed_is_not_unpacked() -> None:
         await came.write(head(200, *STREAM, "content-encoding: gzip") + body)
 
     assert "came packed" in await asked(answer)
+
+
+async def test_a_stream_that_cannot_be_read_is_closed_at_once() -> None:
+    gone = asyncio.Event()
+
+    async def answer(came: Came) -> None:
+        await came.write(head(200, *STREAM) + wire([WHOLE[0], WHOLE[0]]))
+        await came.reader.read()
+        gone.set()
+
+    async with odd_endpoint(answer) as odd:
+        model = open_model(settings(base_url=odd.url, api_key="made-up", attempts=1))
+        with pytest.raises(ModelFailed, match="came twice"):
+            await model.respond(prompt(), Heard().listener())
+        async with asyncio.timeout(PATIENCE):
+            await gone.wait()
+        await model.close()
 
 
 @pytest.mark.parametrize("status", [200, 500])
