@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from typing import Any, cast
 
@@ -19,3 +20,41 @@ def all_tools() -> list[Tool]:
 
 class _View:
     """A view of the catalog that nobody asks anything."""
+
+
+#: What each tool does, as policies name it.
+EFFECTS = {
+    "read_notebook": "read",
+    "edit_notebook": "edit",
+    "run_cells": "run",
+    "run_command": "run",
+    "read_file": "read",
+    "write_file": "write",
+    "list_files": "read",
+    "search_files": "read",
+    "search_skills": "read",
+    "load_skill": "load",
+    "read_skill_file": "load",
+    "run_skill": "run",
+    "save_artifact": "keep",
+    "ask_user": "ask",
+    "fork_session": "history",
+    "rewind_session": "history",
+}
+
+
+def table() -> list[str]:
+    """The rows of docs/agent-tools.md."""
+    rows = []
+    for tool in all_tools():
+        takes = ", ".join(
+            f"`{name}`" if name in tool.schema["required"] else f"[`{name}`]"
+            for name in tool.schema["properties"]
+        )
+        first = re.split(r"(?<=\.)\s", tool.description, maxsplit=1)[0].rstrip(".")
+        rows.append(f"| `{tool.name}` | {EFFECTS[tool.name]} | {takes} | {first} |")
+    return rows
+
+
+if __name__ == "__main__":
+    print("\n".join(table()))  # noqa: T201

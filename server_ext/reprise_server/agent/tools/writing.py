@@ -233,8 +233,8 @@ def edited(path: str, text: str, edits: Sequence[Mapping[str, Json]]) -> str:
         if count == 0:
             raise BadCall(
                 f"`edits[{at}].old` does not stand in {told(path)}"
-                f"{'' if at == 0 else ' after the edits before it'}. {_nearest(now, old)}"
-                " Nothing was changed."
+                f"{'' if at == 0 else ' after the edits before it'}. Nothing was changed."
+                f" {_nearest(now, old)}"
             )
         if count > 1 and not edit.get("all"):
             where = ", ".join(map(str, _lines_of(now, old)))
@@ -260,7 +260,7 @@ def _lines_of(text: str, piece: str, most: int = 8) -> list[int]:
 
 def _nearest(text: str, old: str) -> str:
     """Where something like it stands, so that the model sees what differs."""
-    lines = text.split("\n")[:5_000]
+    lines = text.removesuffix("\n").split("\n")[:5_000]
     wanted = next((line for line in old.split("\n") if line.strip()), "").strip()[:200]
     stripped = [line.strip()[:200] for line in lines]
     near = difflib.get_close_matches(wanted, [each for each in stripped if each], n=1, cutoff=0.6)
