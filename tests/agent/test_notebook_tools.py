@@ -362,15 +362,18 @@ async def test_a_cancelled_run_ends_its_cell_and_shows_how_far_it_came(notes: To
 
 
 async def test_a_large_result_lies_in_the_workspace(notes: ToolBench) -> None:
-    write(notes, code("a", "print('line\\n' * 20000)"), code("b", "'end' + 'ing'"))
-    result = await notes.do("run_cells", cells=["a", "b"])
+    loud = "print('line\\n' * 20000)"
+    write(notes, code("a", loud), code("b", "'end' + 'ing'"), code("c", loud))
+    result = await notes.do("run_cells", cells=["a", "b", "c"])
     said = text_of(result)
     assert len(said) <= 16_000
-    assert "ending" in said
-    assert len(result.steps) == 3
+    # How each of them ended is told, whatever is cut.
+    assert "cell b · step" in said
+    assert len(result.steps) == 4
     path = said.partition("in the file ")[2].partition(":")[0]
     kept = await (await notes.place.kernel()).read(path)
-    assert kept.count(b"line\n") == 20000
+    assert kept.count(b"line\n") == 40000
+    assert b"ending" in kept
     assert len((await cells(notes))["a"]["outputs"][0]["text"]) > 90_000
 
 

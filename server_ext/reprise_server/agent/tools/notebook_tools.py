@@ -12,6 +12,7 @@ from reprise.client.results import CellResult
 from reprise.errors import RepriseError
 from reprise.log.model import Json
 from reprise_server.agent.contract import (
+    RESULT_CHARACTERS,
     Act,
     BadCall,
     Call,
@@ -39,6 +40,8 @@ from reprise_server.agent.tools.shown import blocks, headline, summary
 
 #: Cells of one call: each is a step of it, and one more keeps a large result.
 MOST_RUN: Final = STEPS_OF_A_CALL - 1
+#: Characters of an error in a note.
+_NOTE: Final = 500
 #: Seconds for painting what a cut cell showed, when the turn is being cancelled.
 _PAINT_S: Final = 5.0
 
@@ -278,6 +281,8 @@ class _Run:
         self._call = call
         self._cells = cells
         self._shown: list[Mapping[str, Any]] = []
+        #: How each cell ended, and what else is to be said; seen however long the rest is.
+        self._heads: list[str] = []
         self._notes: list[str] = []
         self._ran: list[Ran[CellResult]] = []
 
@@ -318,14 +323,16 @@ class _Run:
         result = ran.result
         outputs = painted(result.outputs, result.execution_count, result.seq)
         lead = "\n" if self._shown else ""
-        head = f"{lead}cell {cell['cell']} · {headline(result)}"
-        self._shown.append({"output_type": "stream", "name": "stdout", "text": head})
+        head = f"cell {cell['cell']} · {headline(result)}"
+        self._heads.append(head)
+        self._shown.append({"output_type": "stream", "name": "stdout", "text": f"{lead}{head}"})
         self._shown.extend(outputs)
         try:
             await self._paint(cell, outputs, result.execution_count)
         except RepriseError as error:
             self._notes.append(
-                f"What cell {cell['cell']} shows could not be painted into the notebook: {error}"
+                f"What cell {cell['cell']} shows could not be painted into the notebook: "
+                f"{str(error)[:_NOTE]}"
             )
         return ran
 
@@ -357,9 +364,12 @@ class _Run:
         images, left = chosen(found.images)
         if left:
             self._notes.append(f"{left} more images are not shown here.")
-        body = found.text + "".join(f"\n[{note}]" for note in self._notes)
+        notes = "".join(f"[{note}]\n" for note in self._notes)
+        head, body = "", f"{found.text.rstrip()}\n{notes}"
+        if len(body) > RESULT_CHARACTERS:
+            head, body = f"{''.join(self._heads)}{notes}\n", found.text
         number = len(self._cells) + 1
-        words, kept = await within(self._place, self._call, "", body, number=number)
+        words, kept = await within(self._place, self._call, head, body, number=number)
         last = self._ran[-1].result
         return Result(
             blocks(words, images),
