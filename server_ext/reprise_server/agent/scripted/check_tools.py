@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from jsonschema import Draft202012Validator, SchemaError
@@ -103,16 +105,23 @@ def _check_tool(tool: Mapping[str, Any], where: str) -> None:
             raise Invalid(
                 f"{place}: input_schema does not support oneOf, allOf, or anyOf at the top level"
             )
-    try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as error:
+    if (wrong := _wrong_schema(json.dumps(schema))) is not None:
         raise Invalid(
-            f"{place}: JSON schema is invalid. It must match JSON Schema draft 2020-12 "
-            f"({error.json_path}: {error.message})"
-        ) from None
+            f"{place}: JSON schema is invalid. It must match JSON Schema draft 2020-12 ({wrong})"
+        )
     if tool.get("strict"):
         for part in _schemas(schema):
             _check_strict_part(part, place)
+
+
+@lru_cache(maxsize=1024)
+def _wrong_schema(text: str) -> str | None:
+    """What is wrong with a schema. Remembered: every request has the same ones."""
+    try:
+        Draft202012Validator.check_schema(json.loads(text))
+    except SchemaError as error:
+        return f"{error.json_path}: {error.message}"
+    return None
 
 
 def _check_strict_part(schema: Mapping[str, Any], where: str) -> None:
