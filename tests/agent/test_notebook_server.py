@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,12 @@ from tornado.web import HTTPError
 from reprise.errors import UnavailableError
 from reprise.jupyter.static.policy import EDITED_BY
 from reprise_server.agent.contract import Change, Stale
-from reprise_server.agent.notebook.cells import by_id, cell_hash, hash_of, normal
+from reprise_server.agent.notebook.cells import apply, by_id, cell_hash, hash_of, normal, snapshot
 from reprise_server.agent.notebook.contents import ContentsNotebook
 from reprise_server.agent.notebook.file import FileNotebook, as_file
 from reprise_server.agent.notebook.live import LiveNotebook, bare
 from reprise_server.agent.notebook.pages import Pages
+from reprise_server.agent.notebook.restoring import put_back_in
 from tests.agent.notebooks import code, markdown, of
 from tests.agent.page import ReferencePage
 from tests.fixtures.collaboration import InsideServer, OpenRoom
@@ -161,20 +162,20 @@ async def test_a_manager_that_keeps_no_files_and_knows_no_hashes(
             await ContentsNotebook(gone, memory, loop, tmp_path).read()
 
 
-async def test_it_is_used_from_another_loop(plain_server: InsideServer) -> None:
-    """Conversations run in a thread of their own."""
-    write(plain_server, code("a", "1"))
-    notebook = live(plain_server)
+async def elsewhere(work: Coroutine[Any, Any, Any]) -> Any:
+    """What `work` gives on a loop in a thread of its own, as conversations run."""
     told: list[Any] = []
-
-    async def work() -> None:
-        await notebook.apply([insert("n")])
-        told.append(await sources(notebook))
-
-    thread = threading.Thread(target=lambda: asyncio.run(work()))
+    thread = threading.Thread(target=lambda: told.append(asyncio.run(work)))
     thread.start()
     await asyncio.to_thread(thread.join, 60)
-    assert told == [["1", "x"]]
+    return told[0]
+
+
+async def test_what_is_stored_is_changed_from_another_loop(plain_server: InsideServer) -> None:
+    write(plain_server, code("a", "1"))
+    notebook = live(plain_server)
+    await elsewhere(notebook.apply([insert("n")]))
+    assert await elsewhere(sources(notebook)) == ["1", "x"]
 
 
 async def test_a_server_that_ends_is_told(plain_server: InsideServer) -> None:
@@ -372,6 +373,35 @@ async def test_a_room_that_closes_in_mid_change_loses_nothing(
     assert notebook.where == "file"
     stored = await collaborating_server.ask("GET", "api/contents/n.ipynb")
     assert [cell["source"] for cell in stored["content"]["cells"]] == ["1", "x"]
+
+
+async def test_a_turn_is_put_back_in_a_room_from_another_loop(
+    collaborating_server: InsideServer, open_room: OpenRoom
+) -> None:
+    write(collaborating_server, code("a", "1", outputs=[SHOWN]), code("b", "2"), markdown("m", "m"))
+    page = await open_room(collaborating_server, "n.ipynb")
+    notebook = live(collaborating_server)
+    then = await elsewhere(notebook.read())
+    made = [
+        replace("a", "1", "agent"),
+        Change("outputs", "a", outputs=[], execution_count=2),
+        insert("n", "new", after="b"),
+        Change("delete", "m", was=hash_of("markdown", "m")),
+        Change("move", "b", was=hash_of("code", "2"), after=""),
+    ]
+    await elsewhere(notebook.apply(made))
+    await page.until(lambda: page.sources() == ["2", "agent", "new"])
+    page.notebook.ycells[0]["source"].insert(1, " typed")
+    page.notebook.ycells.append(page.notebook.create_ycell(code("u", "mine")))
+    while await sources(notebook) != page.sources():
+        await asyncio.sleep(0.01)
+    found = await elsewhere(put_back_in(notebook, snapshot(then), apply(then, made).edits))
+    assert found.kept == ("b",)
+    # What was deleted comes back behind the cell that it followed, wherever that is by now.
+    await page.until(lambda: page.sources() == ["2 typed", "m", "1", "mine"])
+    now = by_id(await notebook.read())
+    old = by_id(then)
+    assert {name: now[name] for name in ("a", "m")} == {name: old[name] for name in ("a", "m")}
 
 
 async def test_two_agents_and_a_person_in_one_room_lose_nothing(
