@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,6 +122,20 @@ async def test_frames_that_are_none_are_a_failure(body: bytes) -> None:
     assert len(odd.requests) == 2
 
 
+async def test_without_credentials_of_a_cloud_it_is_said_how_to_sign_in(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    model = open_model(settings(**BEDROCK | {"region": "eu-west-2"}))
+    with pytest.raises(ModelFailed, match=r"No credentials for bedrock .*Sign in") as failed:
+        await model.respond(prompt(), Heard().listener())
+    assert not failed.value.again
+    await model.close()
+
+
 # What comes too much ------------------------------------------------------------------------------
 
 
@@ -127,7 +143,8 @@ async def asked(answer: Any, **given: Any) -> str:
     async with odd_endpoint(answer) as odd:
         model = open_model(settings(base_url=odd.url, api_key="made-up", attempts=1, **given))
         with pytest.raises(ModelFailed) as failed:
-            await model.respond(prompt(), Heard().listener())
+            async with asyncio.timeout(PATIENCE):
+                await model.respond(prompt(), Heard().listener())
         await model.close()
     return str(failed.value)
 

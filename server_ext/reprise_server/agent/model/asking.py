@@ -305,6 +305,8 @@ class ApiModel:
         if asking.reading:
             # What the decoder of a cloud's frames says of bytes that are none.
             return failures.malformed(host, type(error).__name__)
+        if self._client.cloud:
+            return failures.not_signed_in(self._client.cloud, error)
         return failures.unexpected(host, error)
 
     def _refused(self, error: Any, asking: _Asking) -> Failure:

@@ -44,18 +44,26 @@ _HEADERS: Final = "ANTHROPIC_CUSTOM_HEADERS"
 
 @dataclass(frozen=True)
 class Client:
-    """sdk: an AsyncAnthropic, AsyncAnthropicBedrock or AsyncAnthropicVertex.  sse: whether its
-    streams are server-sent events (Bedrock has frames of its own).  counts: whether it can count
-    tokens.  secrets: asked for anew each time, since tokens are renewed."""
+    """sdk: an AsyncAnthropic, AsyncAnthropicBedrock or AsyncAnthropicVertex.  cloud: "bedrock",
+    "vertex" or "".  secrets: asked for anew each time, since tokens are renewed."""
 
     sdk: Any
     host: str
-    sse: bool
-    counts: bool
+    cloud: str
     secrets: Callable[[], Secrets]
 
     def __repr__(self) -> str:
         return f"<client of {self.host}>"
+
+    @property
+    def sse(self) -> bool:
+        """Whether its streams are server-sent events; Bedrock has frames of its own."""
+        return self.cloud != "bedrock"
+
+    @property
+    def counts(self) -> bool:
+        """Whether it can count tokens."""
+        return self.cloud != "bedrock"
 
 
 def open_client(settings: RepriseAgent) -> Client:
@@ -102,8 +110,7 @@ def open_client(settings: RepriseAgent) -> Client:
     return Client(
         sdk,
         host=sdk.base_url.host,
-        sse=settings.provider != "bedrock",
-        counts=settings.provider != "bedrock",
+        cloud="" if settings.provider == "anthropic" else settings.provider,
         secrets=lambda: _secrets(settings, sdk),
     )
 

@@ -138,6 +138,15 @@ def malformed(host: str, why: str) -> Failure:
     return Failure(f"The answer from {host} cannot be read: {why}", again=True, malformed=True)
 
 
+def not_signed_in(cloud: str, error: BaseException) -> Failure:
+    """A cloud's library found no credentials, or could not renew them; its words may hold some."""
+    return Failure(
+        f"No credentials for {cloud} could be had ({type(error).__name__})",
+        again=False,
+        todo="Sign in as the cloud's own tools have it (docs: bring your own model endpoint).",
+    )
+
+
 def unexpected(host: str, error: BaseException) -> Failure:
     """A failure that nobody foresaw: its kind is told; its words, which may hold anything, not."""
     return Failure(
