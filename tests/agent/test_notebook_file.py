@@ -203,6 +203,22 @@ async def test_what_cannot_be_written_leaves_the_file(
             await FileNotebook(given, tmp_path / "home").apply([insert("n")])
 
 
+async def test_a_read_only_notebook_is_not_replaced(path: Path, notebook: FileNotebook) -> None:
+    before = path.read_bytes()
+    path.chmod(0o444)
+    with pytest.raises(UnavailableError, match="read-only"):
+        await notebook.apply([insert("n")])
+    assert path.read_bytes() == before
+    assert path.stat().st_mode & 0o777 == 0o444
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a file away")
+async def test_a_notebook_stays_its_owners(path: Path, notebook: FileNotebook) -> None:
+    os.chown(path, 1234, 1234)
+    await notebook.apply([insert("n")])
+    assert (path.stat().st_uid, path.stat().st_gid) == (1234, 1234)
+
+
 async def test_a_notebook_has_a_bound(
     path: Path, notebook: FileNotebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:

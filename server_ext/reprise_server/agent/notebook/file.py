@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import stat
@@ -91,13 +92,19 @@ class FileNotebook:
         written = as_file(notebook, self.path)
         target = Path(os.path.realpath(self._given))  # a link stays one
         try:
-            mode = stat.S_IMODE(target.stat().st_mode)
+            found = target.stat()
+            mode = stat.S_IMODE(found.st_mode)
+            # Replacing takes a right to the folder alone, so what the file says is asked first.
+            if not mode & 0o222 or not os.access(target, os.W_OK):
+                raise UnavailableError(f"{target} is read-only. It is as it was.")
             handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
             temporary = Path(name)
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(written)
                     file.flush()
+                    with contextlib.suppress(PermissionError):
+                        os.fchown(file.fileno(), found.st_uid, found.st_gid)
                     os.fchmod(file.fileno(), mode)
                     os.fsync(file.fileno())
                 self._before_saving()
