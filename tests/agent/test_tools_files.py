@@ -44,8 +44,8 @@ async def test_a_result_stays_within_its_bound(bench: ToolBench) -> None:
     text = text_of(await bench.do("read_file", path="wide.txt"))
     assert "[… 2,998,000 more characters]" in text
     assert text_of(await bench.do("read_file", path="empty")) == "empty is empty.\n"
-    assert text_of(await bench.do("read_file", path="ugly")) == "ugly: 1 lines\n1\t␛[2J�x\n"
-    with pytest.raises(BadCall, match="no line 2"):
+    assert text_of(await bench.do("read_file", path="ugly")) == "ugly: 1 line\n1\t␛[2J�x\n"
+    with pytest.raises(BadCall, match="has 1 line; there is no line 2"):
         await bench.do("read_file", path="ugly", start_line=2)
 
 
@@ -200,7 +200,7 @@ async def test_what_lies_there_is_listed_and_deep_folders_counted(bench: ToolBen
     assert "\nlist/one/link -> t.csv\n" in text
     assert "list/deep/a/7" not in text
     text = text_of(await bench.do("list_files", path="", pattern="list/**/7"))
-    assert text == "2 files fit:\nlist/deep/a/7  2 bytes\nlist/deep/b/7  2 bytes\n"
+    assert text == "Files that fit: 2\nlist/deep/a/7  2 bytes\nlist/deep/b/7  2 bytes\n"
     assert ".reprise" not in text_of(await bench.do("list_files", path=""))
     with pytest.raises(
         BadCall, match=r"There is no folder 'lists' in the workspace\. Near it: list"

@@ -123,10 +123,10 @@ async def test_files_of_the_session_are_searched_without_a_step(bench: ToolBench
     text = text_of(await bench.do("search_files", pattern="def .*[a:]$"))
     assert "src/a.py:1: def a():\n" in text
     assert "b.txt:1" not in text
-    assert "[1 files not searched: no text]" in text
+    assert "[1 file not searched: no text]" in text
     assert "own" not in text
     text = text_of(await bench.do("search_files", pattern="(?i)DEF", files="src/**"))
-    assert "2 lines fit, in 2 files" in text
+    assert "Lines that fit: 2, in 2 files" in text
     text = text_of(await bench.do("search_files", pattern="def", files="/workspace/src/*.txt"))
     assert "src/b.txt:1: def b\n" in text
     assert await bench.place.quiet() == before
@@ -152,4 +152,4 @@ async def test_a_search_of_many_files_is_one_of_any(bench: ToolBench) -> None:
     result = await bench.tool("search_files").run(
         bench.call({"pattern": "x", "files": "many/*"}), few
     )
-    assert f"{MOST_NAMED} lines fit" in text_of(result)
+    assert f"Lines that fit: {MOST_NAMED}, in" in text_of(result)

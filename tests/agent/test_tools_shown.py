@@ -50,7 +50,7 @@ def test_colours_go_and_other_escapes_show() -> None:
 
 def test_what_was_overwritten_is_said_to_be() -> None:
     assert harmless("10%\r20%\r100%\n") == "[overwritten 2 times] 100%\n"
-    assert harmless("rm -rf /\rls") == "[overwritten 1 times] ls"
+    assert harmless("rm -rf /\rls") == "[overwritten 1 time] ls"
     assert harmless("\rdone\r") == "done"
 
 

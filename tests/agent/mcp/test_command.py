@@ -1,15 +1,22 @@
 """`reprise mcp` as a client starts it: the SDK's own, over stdin and stdout."""
 
+import asyncio
+import json
 import os
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
 from mcp import Client, StdioServerParameters
 
+from reprise.log.conversations import Conversations
+from reprise.log.postgres import Log
+from tests.agent.mcp.offered import other_agent
 from tests.fixtures.kernel import Database
 
+PATIENCE = 60.0
 CLI = [sys.executable, "-m", "reprise.cli"]
 
 
@@ -40,6 +47,56 @@ async def test_a_client_starts_it_and_works_in_a_session(database: Database, tmp
         assert not answer.is_error
         assert "'a\\n1\\n2\\n'" in answer.content[0].text
         assert "never on the wire" in answer.content[0].text
+
+
+async def test_killed_in_a_call_it_leaves_a_whole_record_and_nothing_runs_again(
+    database: Database, tmp_path: Path
+):
+    mark = "import pathlib, time; pathlib.Path('ran').open('a').write('x'); time.sleep(3600)"
+    session, process = uuid.uuid4(), None
+    log = await Log.connect(database.dsn, home=database.home)
+    await log.begin(session=session, kernel="python3")
+    command = [*CLI, "mcp", "--session", str(session)]
+    environ = {**os.environ, **variables(database)}
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environ, cwd=tmp_path)
+    try:
+        process.stdin.write(_call("run_cell", code=mark))
+        process.stdin.flush()
+        reader = await log.reader(session)
+        async with asyncio.timeout(PATIENCE):
+            while (await reader.info()).steps < 1:
+                await asyncio.sleep(0.05)
+    finally:
+        process.kill()
+        process.communicate()
+    try:
+        async with other_agent(database, tmp_path, named=(session,)) as other:
+            known = Conversations(log)
+            [info] = await known.list(session=session)
+            kinds = [entry.kind for entry in await known.entries(info.id)]
+            # It may have run, and its end is not known: neither is claimed.
+            assert kinds[-2:] == ["called", "running"]
+            assert (await known.check(info.id)).broken is None
+            # Not run again by itself. Its kernel may have had the time to interrupt it.
+            there = await other.call("run_cell", code="import os; os.path.exists('ran')")
+            assert "False" in there.text
+            records = [record async for record in reader.records(0, None)]
+            assert records[0].outcome.new.status in ("lost", "interrupted")
+    finally:
+        await log.close()
+
+
+def _call(tool: str, **given: str) -> bytes:
+    """A call as a client of today's protocol writes it, without a handshake."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    params = {"name": tool, "arguments": given, "_meta": meta}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    return json.dumps(asked).encode() + b"\n"
 
 
 def told(database: Database, *words: str, **more: str) -> subprocess.CompletedProcess[str]:

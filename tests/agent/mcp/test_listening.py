@@ -82,6 +82,16 @@ async def test_the_sdks_client_with_the_token_is_served(url):
         assert "Name a `session`" in unnamed.content[0].text
 
 
+async def test_a_client_of_the_older_protocol_is_served(url):
+    async with (
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {SECRET}"}) as http,
+        Client(streamable_http_client(url, http_client=http), mode="legacy") as client,
+    ):
+        assert client.protocol_version < "2026"
+        result = await client.call_tool("list_sessions", {})
+        assert not result.is_error
+
+
 async def test_without_the_token_nothing_is_answered(url):
     headers = {**USUAL}
     del headers["Authorization"]

@@ -97,8 +97,6 @@ async def command_result(
         head += f"ended by signal {result.signal}\n"
     elif result.error is not None and result.status == "error":
         head += f"{harmless(str(result.error))[:2_000]}\n"
-    if result.timed_out:
-        head += "It took longer than its time limit, so it was ended.\n"
     steps: tuple[int, ...] = ()
     if result.stdout_end.cut or result.stderr_end.cut:
         text = head + notes + await _cut_body(place, result, len(head + notes))

@@ -26,7 +26,7 @@ from reprise_server.agent.tools.images import Image, image_of_bytes, kind_of
 from reprise_server.agent.tools.paths import OWN, clean, missing, told
 from reprise_server.agent.tools.place import Place
 from reprise_server.agent.tools.schemas import fields, texts
-from reprise_server.agent.tools.shown import LINE, blocks, harmless
+from reprise_server.agent.tools.shown import LINE, blocks, harmless, several
 
 #: Bytes of a file that is read or edited whole; of larger ones commands show parts.
 MOST_BYTES: Final = 8 << 20
@@ -199,7 +199,9 @@ def _part(path: str, text: str, start: int, most: int) -> _Part:
     if not lines:
         return _Part(f"{shown(path)} is empty.\n", whole=True)
     if start > len(lines):
-        raise BadCall(f"{told(path)} has {len(lines):,} lines; there is no line {start:,}.")
+        raise BadCall(
+            f"{told(path)} has {several(len(lines), 'line')}; there is no line {start:,}."
+        )
     room = RESULT_CHARACTERS - _HEAD
     said: list[str] = []
     cut = False
@@ -214,7 +216,7 @@ def _part(path: str, text: str, start: int, most: int) -> _Part:
         room -= len(piece)
         said.append(piece)
     last = start + len(said) - 1
-    head = f"{shown(path)[:300]}: {len(lines):,} lines"
+    head = f"{shown(path)[:300]}: {several(len(lines), 'line')}"
     if start > 1 or last < len(lines):
         head += f", here {start:,} to {last:,}"
     if last < len(lines):
@@ -314,7 +316,7 @@ def _found(entries: Sequence[Entry], pattern: str) -> str:
     if not entries:
         return f"No file fits {told(pattern)}.\n"
     lines = [_line(entry) for entry in entries]
-    return _bounded(lines, f"{len(entries):,} files fit:\n")
+    return _bounded(lines, f"Files that fit: {len(entries):,}\n")
 
 
 def listing(entries: Sequence[Entry], folder: str) -> str:
@@ -346,13 +348,13 @@ def listing(entries: Sequence[Entry], folder: str) -> str:
     ]
     files = [entry for entry in entries if entry.type == "file"]
     size = sum(entry.size for entry in files)
-    return _bounded(lines, f"{len(files):,} files, {amount(size)}:\n")
+    return _bounded(lines, f"{several(len(files), 'file')}, {amount(size)}:\n")
 
 
 def _line(entry: Entry, inside: tuple[int, int] | None = None) -> str:
     name = shown(entry.path)
     if entry.type == "dir":
-        more = "" if inside is None else f"  ({inside[0]:,} files, {amount(inside[1])})"
+        more = "" if inside is None else f"  ({several(inside[0], 'file')}, {amount(inside[1])})"
         return f"{name}/{more}"
     if entry.type == "link":
         return f"{name} -> {shown(entry.target or '')[:200]}"

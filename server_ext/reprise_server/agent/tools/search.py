@@ -23,7 +23,7 @@ from reprise_server.agent.contract import RESULT_CHARACTERS, Act, BadCall, Call,
 from reprise_server.agent.tools.paths import OWN, told
 from reprise_server.agent.tools.reading import MOST_BYTES, Files, fits
 from reprise_server.agent.tools.schemas import fields, texts
-from reprise_server.agent.tools.shown import blocks, harmless
+from reprise_server.agent.tools.shown import blocks, harmless, several
 
 #: Characters of a pattern, and instructions that it may compile to: a repetition of a repetition
 #: is long, and where RE2's automaton outgrows its memory each byte costs as many steps.
@@ -207,7 +207,7 @@ def compiled(pattern: str) -> Pattern:
 
 
 def _escaped(pattern: str) -> str:
-    return told(re.escape(pattern[:100]))
+    return shown(re.escape(pattern[:100]))
 
 
 def _among(entries: Sequence[Entry], pattern: str) -> tuple[list[Entry], Found]:
@@ -273,7 +273,7 @@ def _search_piece(pattern: Pattern, path: str, piece: bytes, first: int, found: 
 
 def _told(found: Found) -> str:
     more = "+" if found.full else ""
-    said = [f"{found.count:,}{more} lines fit, in {found.searched:,} files that were searched.\n"]
+    said = [f"Lines that fit: {found.count:,}{more}, in {several(found.searched, 'file')}.\n"]
     room = RESULT_CHARACTERS - 1_000
     shown_lines = 0
     for path, number, text in found.lines:
@@ -288,5 +288,5 @@ def _told(found: Found) -> str:
     if shown_lines < found.count:
         said.append(f"[{found.count - shown_lines:,} more are not shown; search narrower.]\n")
     for why, files in found.left_out.items():
-        said.append(f"[{files:,} files not searched: {why}]\n")
+        said.append(f"[{several(files, 'file')} not searched: {why}]\n")
     return "".join(said)

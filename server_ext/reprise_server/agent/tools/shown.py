@@ -41,7 +41,12 @@ def _overwritten(line: str) -> str:
     states = [state for state in line.split("\r") if state]
     if len(states) < 2:
         return states[0] if states else ""
-    return f"[overwritten {len(states) - 1:,} times] {states[-1]}"
+    return f"[overwritten {several(len(states) - 1, 'time')}] {states[-1]}"
+
+
+def several(count: int, thing: str) -> str:
+    """ "1 line", "2,000 lines"."""
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
 
 
 @dataclass(frozen=True)

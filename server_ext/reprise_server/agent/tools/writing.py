@@ -16,7 +16,7 @@ from reprise_server.agent.tools.paths import OWN, missing, told
 from reprise_server.agent.tools.place import Under
 from reprise_server.agent.tools.reading import Files, decoded
 from reprise_server.agent.tools.schemas import fields, texts
-from reprise_server.agent.tools.shown import blocks, fitted, harmless
+from reprise_server.agent.tools.shown import blocks, fitted, harmless, several
 
 #: Characters of a file that is written.
 MOST: Final = 1 << 20
@@ -279,7 +279,7 @@ def _difference(path: str, written: Written) -> str:
     after = decoded(written.after)
     if written.before is None or after is None:
         lines = 0 if after is None else after.count("\n") + (not after.endswith("\n"))
-        return f"A new file of {lines:,} lines, {len(written.after):,} bytes.\n"
+        return f"A new file of {several(lines, 'line')}, {len(written.after):,} bytes.\n"
     if written.before == written.after:
         return "It held just that already.\n"
     before = decoded(written.before)
