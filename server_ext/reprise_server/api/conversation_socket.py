@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -25,28 +25,18 @@ from tornado.websocket import WebSocketClosedError, WebSocketHandler
 from reprise.errors import RepriseError
 from reprise.log.conversations import Conversations
 from reprise_server.agent.running import Told, Watch
-from reprise_server.api.bodies import check_json, parse_any_json
 from reprise_server.api.conversations import RESOURCE, newest_end, pressed_at
-from reprise_server.api.conversing import answered
-from reprise_server.api.document import check
 from reprise_server.api.outbox import Outbox, TooSlow
-from reprise_server.api.page_link import PageLink
 from reprise_server.api.people import person_of
 from reprise_server.api.questions import Open, open_questions
 from reprise_server.api.refusals import Refused, refusal
+from reprise_server.api.socket_messages import ANSWER_BYTES, About, Messages
 
 if TYPE_CHECKING:
     from reprise_server.api.service import Service
 
 PATH: Final = "/conversations/{conversation}/socket"
 
-#: Bytes of a message; of a page's answer that holds a whole notebook.
-MESSAGE_BYTES: Final = 2 << 20
-ANSWER_BYTES: Final = 64 << 20
-#: From here on a message is parsed beside the loop.
-_LONG: Final = 64 << 10
-#: Messages in a row that are refused before the connection is.
-_REFUSALS: Final = 50
 #: Entries that are read at once for a reader that was away; each may hold megabytes.
 _PAGE: Final = 20
 _TAIL: Final = 500
@@ -56,17 +46,6 @@ SLOW: Final = 4008
 REFUSED: Final = 4029
 GOING: Final = 1001
 
-#: Of each message the action that an Authorizer is asked about.
-ACTIONS: Final[Mapping[str, str]] = {
-    "say": "execute",
-    "continue": "execute",
-    "cancel": "execute",
-    "answer": "execute",
-    "notebook-open": "write",
-    "notebook-closed": "write",
-    "notebook-take": "write",
-    "notebook-answer": "write",
-}
 #: What is told for eyes only.
 _PASSING: Final = ("delta", "shown")
 
@@ -79,10 +58,9 @@ class ConversationSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):
     def initialize(self, service: Service) -> None:
         self.service = service
         self._tasks: set[asyncio.Task[None]] = set()
-        self._refusals = 0
         self._entered = False
         self._ended = False
-        self._link: PageLink | None = None
+        self._messages: Messages | None = None
         self._watch: Watch | None = None
 
     # The handshake --------------------------------------------------------------------------------
@@ -103,7 +81,7 @@ class ConversationSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):
         if not self.current_user:
             raise HTTPError(HTTPStatus.FORBIDDEN)
         self.person = person_of(self.identity_provider, self.current_user)
-        await self._authorize("read")
+        await self.authorize("read")
         service = self.service
         said = service.document.socket(PATH)
         path = said.path({"conversation": conversation})
@@ -117,24 +95,10 @@ class ConversationSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):
         self.conversation = uuid.UUID(path["conversation"])
         self._after = int(query["after"])
         info, self._by = await service.conversing.of(self.conversation)
-        self._path = info.notebook
+        self._about = About(self.conversation, self._by, info.notebook, self.person, said.messages)
         self._after = min(self._after, info.entries - 1)
         service.sockets.enter(self.person.key)
         self._entered = True
-
-    async def _authorize(self, action: str) -> None:
-        """Raises Refused (403)."""
-        user = self.current_user
-        allowed = await ensure_async(
-            self.authorizer.is_authorized(self, user, action, self.auth_resource)
-        )
-        if not allowed:
-            raise Refused(
-                403,
-                "not-authorized",
-                f"This server's Authorizer does not allow you to {action} {self.auth_resource}."
-                " Whoever runs the server may.",
-            )
 
     @property
     def max_message_size(self) -> int:
@@ -149,14 +113,15 @@ class ConversationSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):
             await opened
         self._outbox = Outbox(self._write, self.service.settings.socket_patience)
         self._outbox.after = self._after
-        self._link = PageLink(self._put)
+        self._messages = Messages(self.service, self, self._about)
         self.service.sockets.opened(self)
         self._begin(self._serve())
+        self._begin(self._messages.run())
 
     async def _write(self, text: str) -> None:
         await self.write_message(text)
 
-    def _begin(self, work: Any) -> None:
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -228,7 +193,7 @@ class ConversationSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):
         """Called on the loop here, in the order in which it was told there."""
         if self._ended:
             return
-        self._put(told, passing=told["type"] in _PASSING)
+        self.put(told, passing=told["type"] in _PASSING)
         if told["type"] == "entry" and told["entry"]["kind"] == "question":
             entry = told["entry"]
             self._begin(self._new_question(entry))
@@ -250,19 +215,25 @@ class ConversationSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):
         pressed = await pressed_at(
             conversing, self.conversation, question, self.person if yours else None, self.base_url
         )
-        self._put({"type": "question", "question": question.id, "yours": yours, **pressed})
+        self.put({"type": "question", "question": question.id, "yours": yours, **pressed})
 
-    def _put(self, message: Mapping[str, Any], *, passing: bool = False) -> None:
+    def put(self, message: Mapping[str, Any], *, passing: bool = False) -> None:
         try:
             if not self._ended:
                 self._outbox.put(message, passing=passing)
         except TooSlow:
             self._drop()
 
+    def refuse_all(self) -> None:
+        self.close(REFUSED, "nothing of what was sent could be done")
+
     def _drop(self) -> None:
         """A reader that cannot keep up begins anew where it was; nothing waits for it here."""
         if not self._ended:
             self._end()
+            self.log.info(
+                "Reprise: a reader of %s was too slow; it may come again", self.conversation
+            )
             self.close(SLOW, f"too slow; come again with after={self._outbox.after}")
 
     def _last_words(self, refused: Refused) -> None:
@@ -273,110 +244,28 @@ class ConversationSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):
     # Listening ------------------------------------------------------------------------------------
 
     async def on_message(self, message: str | bytes) -> None:
-        """One after the other: the next one is read once this one is done."""
-        data = message.encode() if isinstance(message, str) else message
-        identity: Any = None
-        try:
-            self.service.hold(len(data))
-            try:
-                said = await self._parsed(data)
-                identity = said.get("id")
-                self.service.limits.admit(self.person.key, ACTIONS[said["type"]])
-                await self._authorize(ACTIONS[said["type"]])
-                await self._do(said)
-            finally:
-                self.service.release(len(data))
-        except (RepriseError, HTTPError) as error:
-            self._refuse(identity, refusal(error))
-        except Exception as error:
-            self.log.exception(
-                "Reprise: a message on the websocket of %s failed", self.conversation
+        if self._messages is not None:
+            await self._messages.take(message.encode() if isinstance(message, str) else message)
+
+    async def authorize(self, action: str) -> None:
+        """Raises Refused (403)."""
+        user = self.current_user
+        allowed = await ensure_async(
+            self.authorizer.is_authorized(self, user, action, self.auth_resource)
+        )
+        if not allowed:
+            raise Refused(
+                403,
+                "not-authorized",
+                f"This server's Authorizer does not allow you to {action} {self.auth_resource}."
+                " Whoever runs the server may.",
             )
-            self._refuse(identity, refusal(error))
-        else:
-            self._refusals = 0
-            if identity is not None and said["type"] != "notebook-answer":
-                self._put({"type": "done", "id": identity})
-
-    async def _parsed(self, data: bytes) -> dict[str, Any]:
-        """A message that the document knows. Raises Refused (400, 413)."""
-        most = ANSWER_BYTES if self._link is not None and self._link.waits else MESSAGE_BYTES
-        if len(data) > most:
-            raise Refused(413, "too-large", f"A message has at most {MESSAGE_BYTES:,} bytes.")
-
-        def parsed() -> dict[str, Any]:
-            value = parse_any_json(data)
-            kind = value.get("type") if isinstance(value, dict) else None
-            if not isinstance(kind, str) or kind not in ACTIONS:
-                known = ", ".join(ACTIONS)
-                raise Refused(400, "invalid-message", f"`type` is one of {known}.")
-            if kind != "notebook-answer":
-                # What a page says of its notebook is bounded and looked at where it is read.
-                check_json(value)
-            check(self.service.document.socket(PATH).messages[kind], value)
-            found: dict[str, Any] = value
-            return found
-
-        return parsed() if len(data) < _LONG else await asyncio.to_thread(parsed)
-
-    async def _do(self, said: Mapping[str, Any]) -> None:
-        conversing, by, link = self.service.conversing, self.person.name, self._link
-        await conversing.must(self.person, self._by)
-        if link is None:
-            return
-        match said["type"]:
-            case "say":
-                await self._turn(
-                    lambda running: running.say(self.conversation, said["text"], by=by)
-                )
-            case "continue":
-                await self._turn(lambda running: running.go_on(self.conversation, by=by))
-            case "cancel":
-                await conversing.running.cancel(self.conversation)
-            case "answer":
-                await answered(
-                    conversing,
-                    self.conversation,
-                    said["question"],
-                    said["decision"],
-                    said.get("reason"),
-                    self.person,
-                    from_browser=self._from_browser,
-                    base_url=self.base_url,
-                )
-            case "notebook-open":
-                link.open(conversing.pages, self._notebook())
-            case "notebook-closed":
-                link.close()
-            case "notebook-take":
-                link.take()
-            case "notebook-answer":
-                link.answer(said["request"], said["answer"])
-
-    async def _turn(self, begin: Callable[[Any], Awaitable[int]]) -> None:
-        conversing = self.service.conversing
-        info, _ = await conversing.of(self.conversation)
-        await conversing.turn(info, begin)
-
-    def _notebook(self) -> str:
-        """The path of the conversation's notebook. Raises Refused (409)."""
-        if self._path is None:
-            raise Refused(409, "no-notebook", "This conversation was begun without a notebook.")
-        return self._path
 
     @property
-    def _from_browser(self) -> bool:
+    def from_browser(self) -> bool:
         """A browser says where a websocket comes from, and no script can leave that out."""
         headers = self.request.headers
         return "Origin" in headers or "Authorization" not in headers
-
-    def _refuse(self, identity: Any, refused: Refused) -> None:
-        self._refusals += 1
-        if self._refusals > _REFUSALS:
-            self.close(REFUSED, "nothing of what was sent could be done")
-            return
-        said = identity if isinstance(identity, str | int) else None
-        self._put({"type": "refused", "id": said, **refused.to_json()})
 
     # The end --------------------------------------------------------------------------------------
 
@@ -391,8 +280,8 @@ class ConversationSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):
         self.service.sockets.gone(self)
         for task in self._tasks:
             task.cancel()
-        if self._link is not None:
-            self._link.close()
+        if self._messages is not None:
+            self._messages.link.close()
         watch, self._watch = self._watch, None
         if watch is not None:
             self.service.conversing.unwatch(self.conversation, watch)

@@ -20,7 +20,7 @@ from reprise_server.agent.running import Running, Told
 from reprise_server.api.deciding import Decision
 from reprise_server.api.governance import may_personally
 from reprise_server.api.people import Person
-from reprise_server.api.questions import Open, matter_of, open_questions
+from reprise_server.api.questions import Open, environment_of, matter_of, open_questions
 from reprise_server.api.refusals import Refused
 
 if TYPE_CHECKING:
@@ -210,8 +210,7 @@ class Conversing:
 
 
 def _matched(entries: Sequence[Entry], question: Open) -> Mapping[str, Sequence[str]]:
-    begun = entries[0].body
-    situation = Situation(begun.get("by"), str(begun.get("environment") or "default"), True)
+    situation = Situation(entries[0].body.get("by"), environment_of(entries), isolated=True)
     past = [
         each
         for each in past_calls(entries, situation, most=_ALL)

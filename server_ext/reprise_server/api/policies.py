@@ -22,6 +22,7 @@ from reprise_server.agent.policy.trial import past_calls, tried
 from reprise_server.api import governance
 from reprise_server.api.base import Asked, Endpoint, operation
 from reprise_server.api.governance import Act
+from reprise_server.api.questions import environment_of
 from reprise_server.api.refusals import Refused
 
 _RESOURCE: Final = "reprise-policies"
@@ -99,7 +100,7 @@ class PolicyChecksEndpoint(Endpoint):
         log = await self.service.log()
         bound = await levels(log, self.service.agent_settings)
         entries = await Conversations(log).entries(conversation, most=_ENTRIES)
-        environment = str(entries[0].body.get("environment") or "default") if entries else "default"
+        environment = environment_of(entries)
         isolated = os.environ.get(BACKEND, DEFAULT_BACKEND) != "process"
         past = past_calls(entries, Situation(self.person.name, environment, isolated))
         judged = await asyncio.to_thread(tried, _with(bound, Level(scope, policy)), past)

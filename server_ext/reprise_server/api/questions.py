@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from reprise.settings import DEFAULT_ENVIRONMENT
 from reprise_server.agent.contract import Entry
 from reprise_server.api.deciding import Choice, Matter
 
@@ -51,11 +52,22 @@ def open_questions(entries: Sequence[Entry]) -> list[Open]:
     return list(found.values())
 
 
+def environment_of(entries: Sequence[Entry]) -> str:
+    """The name of the environment that acts of before were judged in: rules that were offered for
+    them name it."""
+    for entry in reversed(entries):
+        rule = entry.body.get("session_rule") if entry.kind == "question" else None
+        if rule is not None and rule.get("environment"):
+            return str(rule["environment"][0])
+    begun = entries[0].body if entries else {}
+    return str(begun.get("environment") or DEFAULT_ENVIRONMENT)
+
+
 def matter_of(question: Open, matched: Mapping[str, Sequence[str]]) -> Matter:
     """An approval as it is shown. matched: of each option that lasts, the calls of before that its
     rule would have matched too."""
     act = question.body["act"]
-    said = [(name, _exactly(value)) for name, value in act["input"].items()]
+    said = list(_leaves("", act["input"]))
     if act.get("skill") is not None:
         skill = act["skill"]
         told = f"{skill['scope']}:{skill['name']} sha256:{skill['digest']} ({skill['standing']})"
@@ -99,6 +111,20 @@ def _named(calls: Sequence[str]) -> str:
         return "none but this one"
     rest = len(calls) - _MOST_NAMED
     return "\n".join([*calls[:_MOST_NAMED], *([f"and {rest} more"] if rest > 0 else [])])
+
+
+def _leaves(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """What an input holds, each text as it is under the name of its place: a cell's source as the
+    lines that it has, and not as JSON writes them."""
+    pairs: list[tuple[str, Any]] = []
+    if isinstance(value, Mapping):
+        pairs = [(f"{name} {key}".strip(), each) for key, each in value.items()]
+    elif isinstance(value, list) and not all(isinstance(each, str) for each in value):
+        pairs = [(f"{name} {number}", each) for number, each in enumerate(value, 1)]
+    if not pairs:
+        yield name, _exactly(value)
+    for place, each in pairs:
+        yield from _leaves(place, each)
 
 
 def _exactly(value: Any) -> str:
