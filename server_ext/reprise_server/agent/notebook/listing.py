@@ -107,6 +107,14 @@ def source_of(cell: Mapping[str, Any], most: int, line: int = 1) -> str:
     return "\n".join(found) + "\n"
 
 
+def quoted(shown: str) -> str:
+    """What a cell showed, each line behind `> `: none of it passes for a line of ours."""
+    return "".join(
+        f"{line}\n" if line.startswith(("> ", "[… ")) else f"> {line}\n"
+        for line in shown.rstrip("\n").split("\n")
+    )
+
+
 def _chosen(there: Mapping[str, Cell], asked: Asked) -> list[str]:
     for name in (*asked.cells, *(() if asked.first is None else (asked.first,))):
         if name not in there:
@@ -154,7 +162,7 @@ class _Writing:
         shown = summary(cell["outputs"] if self._asked.outputs and "outputs" in cell else ())
         if shown.text:
             where = f'read_notebook with cells=["{cell["id"]}"] shows more of it.'
-            words += f"shows:\n{fitted(shown.text, self._most[1], where).text.rstrip()}\n"
+            words += quoted(fitted(quoted(shown.text), self._most[1], where).text)
         if len(words) > self._room:
             return False
         self.say(words)

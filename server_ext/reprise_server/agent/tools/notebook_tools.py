@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -28,7 +29,7 @@ from reprise_server.agent.contract import (
 )
 from reprise_server.agent.notebook.batch import MOST_SOURCE, changes_of, edits_of, exact, stale
 from reprise_server.agent.notebook.cells import Notebook, by_id, cell_hash, normal
-from reprise_server.agent.notebook.listing import HASH, Asked, listing, missing
+from reprise_server.agent.notebook.listing import HASH, Asked, listing, missing, quoted
 from reprise_server.agent.notebook.outputs import painted
 from reprise_server.agent.policy.page_loads import edits_may_load
 from reprise_server.agent.policy.taint import of_path
@@ -74,9 +75,9 @@ class ReadNotebook:
     description: str = field(
         default=(
             "Read the notebook as it is now: each cell with its id, type, prompt number, hash,"
-            " source (each line behind `| `) and what it shows, images as images. Without"
-            " arguments from the top, as far as it fits; the answer says how to read on. Name"
-            " `cells` to see more of each. Edits name cells by id and give the hash shown here."
+            " source (each line behind `| `) and what it shows (behind `> `), images as images."
+            " Without arguments from the top, as far as it fits; the answer says how to read on."
+            " Name `cells` to see more of each. Edits name cells by id and give these hashes."
         ),
         init=False,
     )
@@ -280,7 +281,9 @@ class _Run:
         self._place = place
         self._call = call
         self._cells = cells
+        #: Of all cells, since their images are numbered together; `mark` before each cell's.
         self._shown: list[Mapping[str, Any]] = []
+        self._mark = f"\n{secrets.token_hex(16)}\n"
         #: How each cell ended, and what else is to be said; seen however long the rest is.
         self._heads: list[str] = []
         self._notes: list[str] = []
@@ -322,10 +325,8 @@ class _Run:
         self._ran.append(ran)
         result = ran.result
         outputs = painted(result.outputs, result.execution_count, result.seq)
-        lead = "\n" if self._shown else ""
-        head = f"cell {cell['cell']} · {headline(result)}"
-        self._heads.append(head)
-        self._shown.append({"output_type": "stream", "name": "stdout", "text": f"{lead}{head}"})
+        self._heads.append(f"cell {cell['cell']} · {headline(result)}")
+        self._shown.append({"output_type": "stream", "name": "stdout", "text": self._mark})
         self._shown.extend(outputs)
         try:
             await self._paint(cell, outputs, result.execution_count)
@@ -365,9 +366,14 @@ class _Run:
         if left:
             self._notes.append(f"{left} more images are not shown here.")
         notes = "".join(f"[{note}]\n" for note in self._notes)
-        head, body = "", f"{found.text.rstrip()}\n{notes}"
+        shown = found.text.split(self._mark)[1:]
+        parts = [
+            head + (quoted(text) if text.strip("\n") else "")
+            for head, text in zip(self._heads, shown, strict=True)
+        ]
+        head, body = "", "".join(parts) + notes
         if len(body) > RESULT_CHARACTERS:
-            head, body = f"{''.join(self._heads)}{notes}\n", found.text
+            head, body = f"{''.join(self._heads)}{notes}\n", "".join(parts)
         number = len(self._cells) + 1
         words, kept = await within(self._place, self._call, head, body, number=number)
         last = self._ran[-1].result
