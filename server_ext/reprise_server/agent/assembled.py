@@ -8,28 +8,21 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from reprise.errors import RepriseError
 from reprise.log.postgres import Log
-from reprise.log.store import StepRecord
 from reprise.skills.disclosure import Disclosure
 from reprise_server.agent import course
+from reprise_server.agent.bound import BoundPolicies, LoggedSession, Surrounded
 from reprise_server.agent.contract import (
-    Act,
     Document,
     Entry,
-    Grant,
-    Situation,
-    Taint,
-    TaintKind,
     Tool,
-    Verdict,
 )
 from reprise_server.agent.conversation import Assemble
 from reprise_server.agent.mcp.opening import open_servers
 from reprise_server.agent.model import open_model
-from reprise_server.agent.parts import Parts, Rule
-from reprise_server.agent.policy.engine import evaluate
+from reprise_server.agent.parts import Parts
 from reprise_server.agent.policy.levels import levels
-from reprise_server.agent.policy.offers import pattern_rule, session_rule
 from reprise_server.agent.settings import RepriseAgent
 from reprise_server.agent.tools.notebook_tools import notebook_tools
 from reprise_server.agent.tools.place import Place
@@ -108,12 +101,12 @@ class Assembly:
                 more=() if offered is None else offered.tools,
             )
             closing = opened.pop_all()
-        around = _Around(settings, place, begun.get("by"), path)
+        around = Surrounded(settings, place, begun.get("by"), path)
         return Parts(
             model,
             {tool.name: tool for tool in tools},
-            _Policies(log, settings),
-            _Logged(place),
+            BoundPolicies(log, settings),
+            LoggedSession(place),
             around.situation,
             document,
             _no_view if view is None else view.state,
@@ -148,7 +141,10 @@ async def _disclosure(
     stored = course.disclosure_of(entries)
     if stored is not None:
         return Disclosure.of(log, stored)
-    notebook = None if document is None else await document.read()
+    notebook = None
+    if document is not None:
+        with contextlib.suppress(RepriseError):  # what it is about is told by the task alone then
+            notebook = await document.read()
     path = "" if document is None else document.path
     view = await Disclosure.begin(log, notebook, path=path, task=task, untrusted=False)
     return Disclosure(log, view.choice, untrusted=True)
@@ -156,52 +152,3 @@ async def _disclosure(
 
 def _no_view() -> None:
     """What there is to store of a catalog that nobody is told of."""
-
-
-@dataclass(frozen=True)
-class _Policies:
-    """The policies that bind whoever the log belongs to, read anew for each verdict."""
-
-    log: Log
-    settings: RepriseAgent
-
-    async def judge(self, act: Act, situation: Situation, grants: Sequence[Grant]) -> Verdict:
-        return evaluate(await levels(self.log, self.settings), grants, act, situation)
-
-    def offers(self, act: Act, situation: Situation) -> tuple[Rule | None, Rule | None]:
-        return session_rule(act, situation), pattern_rule(act, situation)
-
-
-@dataclass(frozen=True)
-class _Logged:
-    """The session's log, as a turn asks it."""
-
-    place: Place
-
-    async def of_call(self, key: str) -> Sequence[StepRecord]:
-        return await self.place.of_call(key)
-
-    async def tainted(self) -> Sequence[tuple[TaintKind, str]]:
-        return (*(await self.place.sources()).taints(), *(await self.place.named()))
-
-
-@dataclass(frozen=True)
-class _Around:
-    """What a verdict depends on besides the act, as the kernel says it now."""
-
-    settings: RepriseAgent
-    place: Place
-    who: str | None
-    notebook: str | None
-
-    async def situation(self, taints: tuple[Taint, ...]) -> Situation:
-        found = await self.place.surroundings()
-        return Situation(
-            self.who,
-            found.environment,
-            found.isolated,
-            found.network,
-            self.notebook,
-            taints,
-            tuple(self.settings.untrusted_paths),
-        )

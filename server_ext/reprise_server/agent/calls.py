@@ -33,7 +33,7 @@ from reprise_server.agent.contract import (
 )
 from reprise_server.agent.course import CallState
 from reprise_server.agent.lost import lost_result
-from reprise_server.agent.parts import Around, Parts
+from reprise_server.agent.parts import Around, CallParts
 from reprise_server.agent.policy.taint import ANYWHERE
 from reprise_server.agent.recorded import act_of, verdict_of
 from reprise_server.agent.stop import Stop, Stopped
@@ -66,7 +66,7 @@ class Calls:
     def __init__(
         self,
         conversation: str,
-        parts: Parts,
+        parts: CallParts,
         around: Around,
         stop: Stop,
         append: Append,
@@ -259,7 +259,7 @@ class Calls:
         try:
             result = await self._stop.during(self._parts.tools[call.tool].run(made, act))
         except Stopped:
-            await self._append("result", await self._cut(call))
+            await self._cut(call)
             raise
         except BadCall as error:
             result = Result([text(str(error))], "error")
@@ -327,22 +327,35 @@ class Calls:
     async def _steps(self, call: CallState) -> tuple[int, ...]:
         """The steps of a call that failed, as far as the log can be asked."""
         try:
-            found = await self._parts.session.of_call(f"{self._conversation}:{call.id}")
+            found = await self._parts.session.of_call(self._key(call))
         except RepriseError:
             return ()
         return tuple(record.step.seq for record in found)
 
     async def recover(self, call: CallState) -> None:
         """Tell the model what the log says of a call that ran when everything stopped."""
-        records = await self._parts.session.of_call(f"{self._conversation}:{call.id}")
+        records = await self._parts.session.of_call(self._key(call))
         await self._append("result", await self._told(call, records, cut=False))
+        await self._follow(call)
 
-    async def _cut(self, call: CallState) -> Mapping[str, Any]:
-        """The result of a call that was stopped while it ran."""
+    async def _cut(self, call: CallState) -> None:
+        """The same of a call that was stopped while it ran."""
         records: Sequence[StepRecord] = ()
         with contextlib.suppress(RepriseError):  # the result then says that no step is known
-            records = await self._parts.session.of_call(f"{self._conversation}:{call.id}")
-        return await self._told(call, records, cut=True)
+            records = await self._parts.session.of_call(self._key(call))
+        await self._append("result", await self._told(call, records, cut=True))
+        await self._follow(call)
+
+    async def _follow(self, call: CallState) -> None:
+        """Go where a rewind led that was not seen to end: the notebook may be there already."""
+        if ((call.called or {}).get("act") or {}).get("effect") != "history":
+            return
+        went = await self._parts.session.went_over(self._key(call))
+        if went is not None and went != course.session_of(self._entries):
+            await self._append("session", {"session": went, "why": "rewind"})
+
+    def _key(self, call: CallState) -> str:
+        return f"{self._conversation}:{call.id}"
 
     async def _told(
         self, call: CallState, records: Sequence[StepRecord], *, cut: bool

@@ -44,6 +44,27 @@ class Session(Protocol):
     async def tainted(self) -> Sequence[tuple[TaintKind, str]]:
         """What untrusted content may be in what its steps show. Raises RepriseError."""
 
+    async def went_over(self, key: str) -> str | None:
+        """The session that a call by this key has let the notebook and its kernel go over to; None
+        when it has not."""
+
+
+class CallParts(Protocol):
+    """Of what a conversation works with, all that its calls need (`Parts` has it)."""
+
+    @property
+    def tools(self) -> Mapping[str, Tool]: ...
+    @property
+    def guard(self) -> Guard: ...
+    @property
+    def session(self) -> Session: ...
+    @property
+    def situation(self) -> Callable[[tuple[Taint, ...]], Awaitable[Situation]]: ...
+    @property
+    def disclosure(self) -> Callable[[], Json]: ...
+    @property
+    def patience_s(self) -> float: ...
+
 
 @dataclass(frozen=True)
 class Parts:

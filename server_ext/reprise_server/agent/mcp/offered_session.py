@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self
 
 from reprise.errors import RepriseError
 from reprise.log.conversation import Kind
@@ -23,26 +23,21 @@ from reprise.log.conversation_writer import ConversationWriter
 from reprise.log.conversations import Conversations
 from reprise.log.model import Json
 from reprise.log.postgres import Log, now_us
-from reprise.log.store import StepRecord
 from reprise.skills.disclosure import Disclosure
 from reprise_server.agent import course
+from reprise_server.agent.bound import BoundPolicies, LoggedSession, Surrounded
 from reprise_server.agent.calls import Calls
 from reprise_server.agent.contract import (
-    Act,
     Decided,
     Entry,
-    Grant,
     Question,
     Situation,
     Taint,
-    TaintKind,
     Tool,
-    Verdict,
 )
 from reprise_server.agent.course import CallState
 from reprise_server.agent.mcp.session_tools import ForkForAnother, RunCell, VerifySession
-from reprise_server.agent.parts import Around, Parts
-from reprise_server.agent.policy.engine import evaluate
+from reprise_server.agent.parts import Around, CallParts, Guard, Session
 from reprise_server.agent.policy.levels import levels
 from reprise_server.agent.settings import RepriseAgent
 from reprise_server.agent.stop import Stop, Stopped
@@ -124,6 +119,7 @@ class OfferedSession:
         # Of a session that is there, the folder is known, or must not come in at all.
         folder = means.folder if new else None
         place = Place(log, session, folder=folder, environ=means.environ)
+        place.untrusted = tuple(means.settings.untrusted_paths)
         try:
             await place.kernel()
             known = Conversations(log)
@@ -146,7 +142,9 @@ class OfferedSession:
             await place.close()
             raise
         try:
-            view = await Disclosure.begin(log)
+            # Those that nobody approved may be looked for, and are not told of by themselves.
+            view = await Disclosure.begin(log, untrusted=False)
+            view = Disclosure(log, view.choice, untrusted=True)
             said = f"{client} works in this session, by the Model Context Protocol."
             await writer.append(1, "said", {"text": said, "by": None})
             taints: list[Json] = []
@@ -222,29 +220,15 @@ class OfferedSession:
     async def _append(self, kind: Kind, body: Mapping[str, Any]) -> Entry:
         return await self._writer.append(1, kind, body)
 
-    def _parts(self) -> Parts:
-        """Of what a turn works with, all that a call needs; no model is asked here."""
-        return cast(
-            Parts,
-            _CallParts(
-                self._tools,
-                _Policies(self._means),
-                _Logged(self._place),
-                self._situation,
-                self._view,
-                0.0,
-            ),
-        )
-
-    async def _situation(self, taints: tuple[Taint, ...]) -> Situation:
-        found = await self._place.surroundings()
-        return Situation(
-            self._means.who,
-            found.environment,
-            found.isolated,
-            found.network,
-            taints=taints,
-            untrusted_paths=tuple(self._means.settings.untrusted_paths),
+    def _parts(self) -> CallParts:
+        means = self._means
+        around = Surrounded(means.settings, self._place, means.who, None)
+        return _Working(
+            self._tools,
+            BoundPolicies(means.log, means.settings),
+            LoggedSession(self._place),
+            around.situation,
+            self._view,
         )
 
     async def close(self) -> None:
@@ -262,34 +246,15 @@ class OfferedSession:
 
 
 @dataclass(frozen=True)
-class _CallParts:
+class _Working:
+    """What the calls work with (`CallParts`); no model is asked here, and no person."""
+
     tools: Mapping[str, Tool]
-    guard: _Policies
-    session: _Logged
+    guard: Guard
+    session: Session
     situation: Callable[[tuple[Taint, ...]], Awaitable[Situation]]
     disclosure: Callable[[], Json]
-    patience_s: float
-
-
-@dataclass(frozen=True)
-class _Policies:
-    """Read anew for each verdict, so that a change binds at once."""
-
-    means: Means
-
-    async def judge(self, act: Act, situation: Situation, grants: Sequence[Grant]) -> Verdict:
-        return evaluate(await levels(self.means.log, self.means.settings), grants, act, situation)
-
-
-@dataclass(frozen=True)
-class _Logged:
-    place: Place
-
-    async def of_call(self, key: str) -> Sequence[StepRecord]:
-        return await self.place.of_call(key)
-
-    async def tainted(self) -> Sequence[tuple[TaintKind, str]]:
-        return (await self.place.sources()).taints()
+    patience_s: float = 0.0
 
 
 class _Nobody:
