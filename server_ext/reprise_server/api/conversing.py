@@ -161,12 +161,13 @@ class Conversing:
             entry = told["entry"]
             if entry["kind"] == "decided":
                 question = str(entry["body"]["question"])
-                self._end_decisions(conversation, question, decided_words(entry["body"]))
+                self._end_decisions(conversation, f"{question}:", decided_words(entry["body"]))
             event = _event(entry)
             if event is not None:
                 self._service.emit("conversation", {"conversation": str(conversation), **event})
 
     def _end_decisions(self, conversation: uuid.UUID, question: str, told: str) -> None:
+        """question: its id and a colon, or nothing for all of the conversation."""
         self._service.decisions.end_under(f"question:{conversation}:{question}", told)
 
     # Questions ------------------------------------------------------------------------------------
