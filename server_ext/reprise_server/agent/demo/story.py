@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 from reprise.client import AsyncKernel, aconnect
 from reprise.demo.story import Finding
-from reprise.errors import UnavailableError
+from reprise.errors import RepriseError, UnavailableError
 from reprise.jupyter.sidecar import read_sidecar
 from reprise.log.conversations import Conversations
 from reprise.log.policies import Policies
@@ -120,7 +120,10 @@ class Story:
             running = Running(Log.connect, self._assembly(model))
             opened.push_async_callback(running.close)
             await self._work(running, kernel, kernel.session)
-            await self._undo(running, kernel)
+            try:
+                await self._undo(running, kernel)
+            except RepriseError as error:
+                self.told.find("the turn is undone", 0.0, str(error), ok=False)
         return self.told
 
     def _assembly(self, model: ScriptedModel) -> Assembly:
@@ -172,11 +175,16 @@ class Story:
         self.told.conversation = conversation
         async with running.subscribe(conversation) as told:
             await running.say(conversation, TASK, by="demo")
-            async with asyncio.timeout(PATIENCE_S):
-                async for each in told:
-                    await self._follow(each, running, kernel)
-                    if each["type"] == "ended":
-                        break
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    async for each in told:
+                        await self._follow(each, running, kernel)
+                        if each["type"] == "ended":
+                            break
+            except TimeoutError:
+                self._narrator.event(f"it did not end within {PATIENCE_S:.0f} s: it is stopped")
+                await running.cancel(conversation)
+                await running.wait(conversation)
         self._turn.entries = await Conversations(self._log).entries(conversation, most=100_000)
         self._judge()
 
