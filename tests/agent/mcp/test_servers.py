@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from reprise_server.agent.contract import BadCall, Call, Situation
 from reprise_server.agent.mcp.configured import configured_servers
@@ -53,7 +54,22 @@ class Odd:
         return path.read_text().splitlines() if path.exists() else []
 
 
-@pytest.fixture
+#: One event loop for all of them, so that those that harm nothing can share a server.
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(tmp_path_factory):
+    """A server for tests that leave it as it is."""
+    folder = tmp_path_factory.mktemp("odd")
+    configured = configured_servers(
+        {"odd": {"command": [sys.executable, str(ODD), str(folder)]}}, {}
+    )
+    async with Servers(configured) as servers:
+        yield Odd(servers, folder)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
 async def odd(tmp_path):
     configured = configured_servers(
         {
@@ -87,8 +103,8 @@ def runs(pid):
     return status.rpartition(")")[2].split()[0] != "Z"
 
 
-async def test_a_tool_is_offered_judged_and_called(odd):
-    offered = await odd.offered()
+async def test_a_tool_is_offered_judged_and_called(shared):
+    offered = await shared.offered()
     assert offered.problems == ()
     assert offered.taints == (("mcp", "odd (what it says of its tools)"),)
     names = [tool.name for tool in offered.tools]
@@ -96,12 +112,12 @@ async def test_a_tool_is_offered_judged_and_called(odd):
     echo = next(tool for tool in offered.tools if tool.name == "mcp__odd__echo")
     act = await echo.act({"text": "hi"}, SITUATION)
     assert (act.tool, act.effect, act.carries_out) == ("mcp/odd/echo", "outside", True)
-    result = await odd.call("echo", {"text": "hi"}, offered.tools)
+    result = await shared.call("echo", {"text": "hi"}, offered.tools)
     assert (words(result), result.status) == ("hi", "ok")
     assert result.taints == (("mcp", "odd/echo"),)
     assert result.outside == ('mcp/odd/echo {"text": "hi"}',)
     # It was started once, by whoever first asked.
-    assert len(odd.marks("started")) == 1
+    assert len(shared.marks("started")) == 1
 
 
 async def test_none_of_our_secrets_are_in_its_environment(odd, monkeypatch):
@@ -163,14 +179,14 @@ async def test_a_message_without_end_fills_nothing(odd):
     assert words(await odd.call("echo", {"text": "on"})) == "on"
 
 
-async def test_a_long_answer_is_fitted(odd):
-    result = await odd.call("long")
+async def test_a_long_answer_is_fitted(shared):
+    result = await shared.call("long")
     assert result.steps == (7,)
     assert words(result).startswith("line 0\n")
 
 
-async def test_images_are_passed_and_what_is_none_is_named(odd):
-    result = await odd.call("image")
+async def test_images_are_passed_and_what_is_none_is_named(shared):
+    result = await shared.call("image")
     [image] = [block for block in result.content if block["type"] == "image"]
     assert image["source"]["media_type"] == "image/png"
     assert base64.b64decode(image["source"]["data"]).startswith(b"\x89PNG")
@@ -178,33 +194,33 @@ async def test_images_are_passed_and_what_is_none_is_named(odd):
     assert "svg+xml" in words(result)
 
 
-async def test_other_content_is_named_or_read(odd):
-    assert words(await odd.call("pieces")) == (
+async def test_other_content_is_named_or_read(shared):
+    assert words(await shared.call("pieces")) == (
         "[audio: not shown]\n[a resource named a b: file:///etc/passwd]\n"
         "[mem://notes]\nsome notes\n[mem://blob: 3 bytes that are no text: not shown]"
     )
 
 
-async def test_an_error_is_one_for_the_model(odd):
-    result = await odd.call("fail")
+async def test_an_error_is_one_for_the_model(shared):
+    result = await shared.call("fail")
     assert (result.status, words(result)) == ("error", "it did not work")
-    refused = await odd.call("refuse")
+    refused = await shared.call("refuse")
     assert refused.status == "error"
     assert "mcp" in dict(refused.taints)
 
 
-async def test_progress_is_shown(odd):
-    await odd.call("steps")
-    assert odd.shown == ["1 of 2 half of it\n"]
+async def test_progress_is_shown(shared):
+    await shared.call("steps")
+    assert shared.shown == ["1 of 2 half of it\n"]
 
 
-async def test_lines_that_are_no_messages_are_passed_over(odd):
-    assert words(await odd.call("nonsense")) == "after nonsense"
+async def test_lines_that_are_no_messages_are_passed_over(shared):
+    assert words(await shared.call("nonsense")) == "after nonsense"
 
 
-async def test_a_schema_for_its_own_results_is_not_believed(odd):
+async def test_a_schema_for_its_own_results_is_not_believed(shared):
     async with asyncio.timeout(PATIENCE):
-        assert "!" in words(await odd.call("structured"))
+        assert "!" in words(await shared.call("structured"))
 
 
 async def test_tools_change_between_conversations_only(odd):
@@ -304,38 +320,3 @@ async def test_a_third_partys_server_is_used_as_it_is():
         result = await convert.run(call, act)
         assert result.status == "error"
         assert "Nowhere/Land" in words(result)
-
-
-UNUSED = """
-import sys
-from reprise_server.agent.mcp.opening import open_servers
-from reprise_server.agent.settings import RepriseAgent
-assert open_servers(RepriseAgent()) is None
-assert 'mcp' not in sys.modules and 'anyio' not in sys.modules
-"""
-
-
-def test_nothing_is_imported_where_none_are_configured():
-    found = subprocess.run(
-        [sys.executable, "-c", UNUSED], capture_output=True, text=True, check=False
-    )
-    assert found.returncode == 0, found.stderr
-
-
-def test_the_keeper_says_what_could_not_be_started():
-    from reprise_server.agent.mcp import keeper
-
-    watched, lifeline = os.pipe()
-    try:
-        found = subprocess.run(
-            [sys.executable, "-I", "-S", keeper.__file__, str(watched), "/nowhere/at/all"],
-            pass_fds=(watched,),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE,
-        )
-    finally:
-        os.close(watched)
-        os.close(lifeline)
-    assert (found.returncode, found.stderr) == (127, "/nowhere/at/all: No such file or directory\n")
