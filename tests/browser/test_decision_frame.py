@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from reprise_server.agent.scripted import calls, says
+from tests.fixtures.agent_server import Agents, start_agents
 from tests.fixtures.kernel import PATIENCE, Database
 from tests.fixtures.server import JupyterServer, Serve
 
@@ -51,8 +53,16 @@ ALLOW = "environments/default/network/allow"
 
 
 @pytest.fixture(scope="module")
-def server(serve: Serve, database: Database) -> JupyterServer:
-    return serve(dsn=database.dsn, people=False)
+def agents(serve: Serve, database: Database) -> Iterator[Agents]:
+    """A server of one person, and its agent."""
+    found, opened = start_agents(serve, database, people=False)
+    with opened, found.lines:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def server(agents: Agents) -> JupyterServer:
+    return agents.server
 
 
 @pytest.fixture(scope="module")
@@ -424,3 +434,79 @@ def test_it_fits_a_narrow_panel_and_says_how_high_it_would_be(page: Page) -> Non
     assert frame.locator(".scroll").evaluate("s => s.scrollHeight <= s.clientHeight")
     again = page.evaluate("MESSAGES.findLast(each => each.type === 'reprise-decision-size').height")
     assert again == wanted
+
+
+# Approvals of the agent ---------------------------------------------------------------------------
+
+
+def waiting(agents: Agents, line: str) -> tuple[str, dict[str, Any]]:
+    """A conversation whose agent wants to run a command line, and its question."""
+    conversation, words = agents.begin(calls("run_command", {"command": line}), says("I see."))
+    agents.say(conversation, words)
+    (question,) = agents.once(conversation, lambda now: now["questions"])["questions"]
+    return conversation, question
+
+
+def decided(agents: Agents, conversation: str) -> dict[str, Any]:
+    agents.ended(conversation)
+    entries = agents.client.get(f"conversations/{conversation}/entries?limit=500").json()["entries"]
+    (found,) = [each["body"] for each in entries if each["kind"] == "decided"]
+    return dict(found)
+
+
+def test_an_approval_is_pressed_in_the_frame_and_is_part_of_the_turn(
+    page: Page, agents: Agents
+) -> None:
+    conversation, question = waiting(agents, "printf 'a\\tb\\033[1m'; echo \x1b]0;title\x07")
+    # No request of the page's own approves it.
+    status, said = ask(
+        page, f"conversations/{conversation}/questions/{question['id']}", {"decision": "once"}
+    )
+    assert (status, said["error"]["decision"]) == (428, question["decision"])
+    frame = shown(page, said["error"]["frame"])
+    text = frame.locator("main > .scroll").text_content() or ""
+    assert "printf 'a\\tb\\033[1m'; echo \\x1b]0;title\\x07" in text
+    assert frame.locator("pre b").all_text_contents() == ["\\x1b", "\\x07"]
+    press = until_counts(page, frame, frame.get_by_role("button", name="Allow once").click)
+    status, _ = ask(page, f"decisions/{press['decision']}", {"nonce": press["nonce"]})
+    assert status == 200
+    found = decided(agents, conversation)
+    assert (found["decision"], found["how"]) == ("once", "frame")
+
+
+def test_a_denial_takes_a_reason_along(page: Page, agents: Agents) -> None:
+    conversation, question = waiting(agents, "rm data.csv")
+    frame = shown(page, question["frame"])
+    until_opened = frame.get_by_label("Reason")
+    for _ in range(200):
+        frame.get_by_role("button", name="Deny\u2026").click()
+        if until_opened.is_visible():
+            break
+        page.wait_for_timeout(50)
+    until_opened.fill("Keep <it> & go on.")
+    press = until_counts(page, frame, frame.get_by_role("button", name="Yes: Deny").click)
+    body = {"nonce": press["nonce"], "reason": press["reason"]}
+    assert ask(page, f"decisions/{press['decision']}", body)[0] == 200
+    found = decided(agents, conversation)
+    assert (found["decision"], found["reason"]) == ("deny", "Keep <it> & go on.")
+
+
+def test_a_pattern_is_shown_whole_before_it_can_be_pressed(page: Page, agents: Agents) -> None:
+    conversation, question = waiting(agents, "head -n 5 data.csv")
+    frame = shown(page, question["frame"])
+    part = frame.locator("#part-pattern")
+    assert not part.is_visible()
+    for _ in range(200):
+        frame.get_by_role("button", name="Pattern\u2026").click()
+        if part.is_visible():
+            break
+        page.wait_for_timeout(50)
+    text = part.text_content() or ""
+    assert '"head"' in text
+    assert "Of the calls before, this would have matched" in text
+    # A second press of the button that opened it closes it, and nothing is decided.
+    assert pressed(page) == []
+    press = until_counts(page, frame, part.get_by_role("button").click)
+    assert ask(page, f"decisions/{press['decision']}", {"nonce": press["nonce"]})[0] == 200
+    found = decided(agents, conversation)
+    assert (found["decision"], found["grant"]["scope"]) == ("pattern", "pattern")

@@ -349,7 +349,8 @@ def test_a_slow_reader_is_dropped_and_comes_again(serve: Serve, database: Databa
         quick.until(lambda told: told["type"] == "told")
         assert seqs(quick) == list(range(14))
         agents.once(conversation, lambda _: "was too slow" in agents.server.said())
-        assert drained(slow) == SLOW
+        # One that still takes nothing is cut off before it has heard why.
+        assert drained(slow) in (SLOW, None)
         assert len(slow.entries) < 14
         again = agents.line(conversation, after=seqs(slow)[-1] if slow.entries else -1)
         again.until(lambda told: told["type"] == "told")
