@@ -203,6 +203,26 @@ async def test_what_cannot_be_written_leaves_the_file(
             await FileNotebook(given, tmp_path / "home").apply([insert("n")])
 
 
+async def test_a_file_that_is_half_written_is_read_again(
+    path: Path, notebook: FileNotebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Jupyter itself does it: the file is emptied, and then filled."""
+    whole = path.read_bytes()
+    states = [b"", whole[:100]]
+    read = notebook._bytes
+
+    def half() -> bytes:
+        return states.pop(0) if states else read()
+
+    monkeypatch.setattr(notebook, "_bytes", half)
+    await notebook.apply([insert("n")])
+    assert await sources(notebook) == {"a": "1", "n": "x", "m": "# häß"}
+    path.write_bytes(whole[:100])
+    with pytest.raises(BadNotebook, match="not JSON"):
+        await notebook.apply([insert("o")])
+    assert path.read_bytes() == whole[:100]
+
+
 async def test_a_read_only_notebook_is_not_replaced(path: Path, notebook: FileNotebook) -> None:
     before = path.read_bytes()
     path.chmod(0o444)

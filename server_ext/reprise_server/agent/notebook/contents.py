@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
 
 #: Times that changes are made anew since somebody saved the notebook meanwhile.
 ATTEMPTS: Final = 5
+#: Times, and seconds between them, that what is no notebook is read again: a save of somebody else
+#: leaves half a file for a moment.
+_LOOKS: Final = 5
+_LOOK_S: Final = 0.1
+
+
+class _Unreadable(UnavailableError):
+    """What is stored is no notebook, at this moment at least."""
 
 
 async def _nothing() -> None:
@@ -119,8 +128,16 @@ class ContentsNotebook:
         asked: dict[str, Any] = {"content": content, "type": "notebook"}
         if self._hashes:
             asked["require_hash"] = True
-        found = await self._ask(lambda: self._contents.get(self.path, **asked), "read")  # type: ignore[no-untyped-call]
-        return found if isinstance(found, Mapping) else {}
+
+        async def get() -> Mapping[str, Any]:
+            found = await self._ask(lambda: self._contents.get(self.path, **asked), "read")  # type: ignore[no-untyped-call]
+            return found if isinstance(found, Mapping) else {}
+
+        for _ in range(_LOOKS - 1):
+            with contextlib.suppress(_Unreadable):
+                return await get()
+            await asyncio.sleep(_LOOK_S)
+        return await get()
 
     async def _ask(self, work: Callable[[], Any], what: str) -> Any:
         """What the manager gives; some of its kinds answer at once, some later."""
@@ -129,7 +146,8 @@ class ContentsNotebook:
             return await found if inspect.isawaitable(found) else found
         except (HTTPError, OSError) as error:
             why = getattr(error, "log_message", None) or str(error)
-            raise UnavailableError(
+            kind = _Unreadable if getattr(error, "status_code", 0) == 400 else UnavailableError
+            raise kind(
                 f"The notebook {self.path} could not be {what} on the server: {why}. It is as it "
                 "was."
             ) from error

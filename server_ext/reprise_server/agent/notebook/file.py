@@ -8,6 +8,7 @@ import json
 import os
 import stat
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -22,6 +23,10 @@ from reprise_server.agent.notebook.lock import notebook_lock, whole
 
 #: Times that changes are made anew since somebody wrote the file meanwhile.
 ATTEMPTS: Final = 5
+#: Times, and seconds between them, that what is no notebook is read again: an editor that writes
+#: the file in place leaves half of it for a moment.
+_LOOKS: Final = 5
+_LOOK_S: Final = 0.1
 
 
 class FileNotebook:
@@ -53,7 +58,7 @@ class FileNotebook:
 
     async def read(self) -> Mapping[str, Any]:
         """Raises BadNotebook, TooLarge, UnavailableError."""
-        return await asyncio.to_thread(lambda: parsed(self._bytes(), self.path))
+        return (await asyncio.to_thread(self._read))[1]
 
     async def apply(self, changes: Sequence[Change]) -> None:
         """Raises Stale, UsageError, BadNotebook, UnavailableError; then the file is as it was."""
@@ -69,6 +74,16 @@ class FileNotebook:
 
     async def close(self) -> None:
         """Nothing is kept open."""
+
+    def _read(self) -> tuple[bytes, Notebook]:
+        for _ in range(_LOOKS - 1):
+            data = self._bytes()
+            try:
+                return data, parsed(data, self.path)
+            except BadNotebook:
+                time.sleep(_LOOK_S)
+        data = self._bytes()
+        return data, parsed(data, self.path)
 
     def _bytes(self) -> bytes:
         try:
@@ -87,13 +102,13 @@ class FileNotebook:
 
     def _replaced(self, changes: Sequence[Change]) -> bool:
         """Whether the file now has these changes. False: it was written meanwhile."""
-        data = self._bytes()
-        notebook = apply(parsed(data, self.path), changes).notebook
+        data, found = self._read()
+        notebook = apply(found, changes).notebook
         written = as_file(notebook, self.path)
         target = Path(os.path.realpath(self._given))  # a link stays one
         try:
-            found = target.stat()
-            mode = stat.S_IMODE(found.st_mode)
+            known = target.stat()
+            mode = stat.S_IMODE(known.st_mode)
             # Replacing takes a right to the folder alone, so what the file says is asked first.
             if not mode & 0o222 or not os.access(target, os.W_OK):
                 raise UnavailableError(f"{target} is read-only. It is as it was.")
@@ -104,7 +119,7 @@ class FileNotebook:
                     file.write(written)
                     file.flush()
                     with contextlib.suppress(PermissionError):
-                        os.fchown(file.fileno(), found.st_uid, found.st_gid)
+                        os.fchown(file.fileno(), known.st_uid, known.st_gid)
                     os.fchmod(file.fileno(), mode)
                     os.fsync(file.fileno())
                 self._before_saving()
