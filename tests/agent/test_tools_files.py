@@ -142,6 +142,7 @@ async def test_a_running_cell_is_waited_for_before_a_file_is_compared(bench: Too
 
 
 async def test_an_edit_that_does_not_fit_says_what_does(bench: ToolBench) -> None:
+    await shell(bench, "mkdir -p d; ln -sf e.py e.link; ln -sf /tmp/x e.out; ln -sfn d e.dir")
     await bench.do("write_file", path="e.py", content="def total(x):\n    return x\n\n# x\n# x\n")
     for edits, said in (
         ([{"old": "def totl(x):", "new": "y"}], r"stands here .*\n1\tdef total\(x\):"),
@@ -163,7 +164,10 @@ async def test_an_edit_that_does_not_fit_says_what_does(bench: ToolBench) -> Non
         ({"path": "e.py"}, "either `content`"),
         ({"path": "e.py", "content": "a", "edits": []}, "either `content`"),
         ({"path": "new", "content": "a\0"}, "NUL"),
-        ({"path": "e.py/below", "content": "a"}, "is a file, so nothing can be written below"),
+        ({"path": "e.py/below", "content": "a"}, "is a file, so nothing is written below"),
+        ({"path": "e.link", "content": "a"}, "is a link. Write the file"),
+        ({"path": "e.out", "content": "a"}, "cannot be written"),
+        ({"path": "e.dir/x", "content": "a"}, "is a link, so nothing is written below"),
         ({"path": ".reprise/x", "content": "a"}, "Reprise's own folder"),
         ({"path": "", "content": "a"}, "name a file in it"),
         ({"path": "nothing.py", "edits": [{"old": "a", "new": "b"}]}, "There is no file"),

@@ -25,6 +25,7 @@ from reprise.workspace.folder import Bounds
 from reprise.workspace.manifest import Entry, Manifest, path_text
 from reprise.workspace.transfer import (
     BATCH,
+    PAGE,
     apply_upload,
     clear_workspace,
     fetch,
@@ -101,6 +102,32 @@ async def test_a_large_read_only_file_arrives_whole(guest: Guest) -> None:
 
     await send_entries(guest, [file("large", LARGE, 0o444)], read)
     assert (await workspace_manifest(guest)).by_path["large"].sha256 == sha256_hex(LARGE)
+
+
+async def test_a_listing_without_reprises_own_folder_goes_past_it(guest: Guest) -> None:
+    # More than a page of it, and names behind any that it gives itself.
+    inside = {f".reprise/many/{number}": b"" for number in range(PAGE + 10)}
+    behind = {path_text(b".reprise/\xff\xff/" + b"%d" % number): b"" for number in range(20)}
+    await send(guest, {**inside, **behind, ".a": b"1", ".reprise.txt": b"2", "z/b": b"3"})
+    found = await workspace_manifest(guest, hashes=False, own=False)
+    assert [entry.path for entry in found] == [".a", ".reprise.txt", "z", "z/b"]
+    assert own(await workspace_manifest(guest, hashes=False)) == found
+
+
+async def test_what_a_link_leads_to_is_told_as_such(guest: Guest) -> None:
+    await send(guest, {"d/a": b"12"}, [link("l", "d/a"), link("folder", "d")])
+    told = {
+        path: (await guest.call("get", {"path": path, "offset": 0, "length": 9}))
+        for path in ("d/a", "l", "folder/a", "folder")
+    }
+    assert {
+        path: (about["type"], about["link"], b"".join(data)) for path, (about, data) in told.items()
+    } == {
+        "d/a": ("file", False, b"12"),
+        "l": ("file", True, b"12"),
+        "folder/a": ("file", False, b"12"),
+        "folder": ("dir", True, b""),
+    }
 
 
 async def test_removing_takes_children_before_their_directory(guest: Guest) -> None:

@@ -47,6 +47,8 @@ def refusal(content: Mapping[str, Json]) -> RepriseError:
     """
     name, text = str(content.get("ename", "")), str(content.get("evalue") or "")
     found = getattr(errors, name, None)
+    if found is errors.GuestCallFailed:
+        return errors.GuestCallFailed(text, str(content.get("kind", "")))
     if isinstance(found, type) and issubclass(found, RepriseError):
         return found(text)
     said = f"{name}: {text}".strip(": ") or "it gave no reason"

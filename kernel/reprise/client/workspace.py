@@ -12,7 +12,13 @@ from typing import BinaryIO
 from reprise.client.failures import Refused, refusal
 from reprise.client.reach import Reach
 from reprise.client.results import Artifact, Reply, State, Surroundings
-from reprise.errors import RepriseError, TooLarge, UnavailableError, UsageError
+from reprise.errors import (
+    GuestCallFailed,
+    RepriseError,
+    TooLarge,
+    UnavailableError,
+    UsageError,
+)
 from reprise.log.model import Actor, Json
 from reprise.quantities import amount
 from reprise.settings import ARTIFACT_BYTES
@@ -40,6 +46,17 @@ class BackgroundStatus:
     stderr: str
 
 
+@dataclass(frozen=True)
+class About:
+    """What a path of a workspace names. type: file, dir or another.  link: whether by a link, of
+    which all else is what it leads to."""
+
+    type: str
+    size: int
+    mode: int
+    link: bool
+
+
 class LiveWorkspace:
     """The workspace of the kernel that `reach` leads to. actor: who asks, if not the user."""
 
@@ -59,8 +76,9 @@ class LiveWorkspace:
             raise refusal(reply.content)
         return reply
 
-    async def manifest(self, *, hashes: bool = True) -> Manifest:
-        reply = await self.ask("list", hashes=hashes)
+    async def manifest(self, *, hashes: bool = True, own: bool = True) -> Manifest:
+        """All that lies in it. own: with Reprise's own folder (`.reprise`)."""
+        reply = await self.ask("list", hashes=hashes, own=own)
         entries = reply.content.get("entries")
         try:
             if not isinstance(entries, list):
@@ -119,6 +137,26 @@ class LiveWorkspace:
 
     async def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
         return b"".join([piece async for piece in self.pieces(path, offset, limit)])
+
+    async def about(self, path: str) -> About | None:
+        """What a path names; None where nothing is, or a link that leads to nothing.
+
+        Raises GuestCallFailed for one that leads out of the workspace.
+        """
+        try:
+            reply = await self.ask("read", path=_check(path), offset=0, length=0)
+        except GuestCallFailed as error:
+            if error.kind == "not-found":
+                return None
+            raise
+        told = reply.content
+        size, mode = told.get("size"), told.get("mode")
+        return About(
+            str(told.get("type")),
+            size if type(size) is int else 0,
+            mode & 0o777 if type(mode) is int else 0,
+            told.get("link") is True,
+        )
 
     async def mode(self, path: str) -> int | None:
         reply = await self.ask("read", path=_check(path), offset=0, length=0)

@@ -218,25 +218,36 @@ class Files:
                 self._leave_no_empty_folder()
 
     def get(self, path: str, offset: int, length: int) -> tuple[dict[str, Any], bytes]:
-        """Size, mode and type of what a path names, and a piece of it if it is a file."""
+        """Size, mode and type of what a path names, whether it is named by a link, and a piece of
+        it if it is a file."""
         parts = components(path)
         if offset < 0 or length < 0:
             raise ValueError("offset and length cannot be below zero")
         # NONBLOCK: opening a FIFO must not wait for its writer.
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
-        handle = open_beneath(self._root, "/".join(parts), os.O_PATH)
-        try:
-            found = os.fstat(handle)
-        finally:
-            os.close(handle)
+        named = self._lstat(parts, os.O_PATH | os.O_NOFOLLOW)
+        link = stat.S_ISLNK(named.st_mode)
+        found = self._lstat(parts, os.O_PATH) if link else named
         kind = _TYPES.get(stat.S_IFMT(found.st_mode))
         if kind is None:
             raise OSError(errno.ENXIO, "neither a file nor a folder nor a link", path)
-        about = {"size": found.st_size, "mode": stat.S_IMODE(found.st_mode), "type": kind}
+        about = {
+            "size": found.st_size,
+            "mode": stat.S_IMODE(found.st_mode),
+            "type": kind,
+            "link": link,
+        }
         if kind != "file":
             return about, b""
         with os.fdopen(open_beneath(self._root, "/".join(parts), flags), "rb") as file:
             return about, os.pread(file.fileno(), min(length, MAX_PIECE), offset)
+
+    def _lstat(self, parts: list[str], flags: int) -> os.stat_result:
+        handle = open_beneath(self._root, "/".join(parts), flags)
+        try:
+            return os.fstat(handle)
+        finally:
+            os.close(handle)
 
     def tree(
         self, hashes: bool, limit: int, after: str | None

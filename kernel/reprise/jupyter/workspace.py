@@ -43,20 +43,27 @@ async def answer(session: LiveSession, content: Mapping[str, Json], token: str) 
         told, data = await _answer(session, content, actor_of(content, token))
         return {"status": "ok", **told}, data
     except (RepriseError, TypeError, ValueError) as error:
-        return {"status": "error", "ename": type(error).__name__, "evalue": str(error)}, []
+        said: dict[str, Json] = {"ename": type(error).__name__, "evalue": str(error)}
+        if isinstance(error, GuestCallFailed):
+            said["kind"] = error.kind
+        return {"status": "error", **said}, []
 
 
 async def _answer(session: LiveSession, content: Mapping[str, Json], actor: Actor) -> Answer:
     guest = session.link.guest
     match content.get("op"):
         case "list":
-            manifest = await workspace_manifest(guest, hashes=bool(content.get("hashes", True)))
+            manifest = await workspace_manifest(
+                guest,
+                hashes=bool(content.get("hashes", True)),
+                own=bool(content.get("own", True)),
+            )
             return {"entries": [entry.to_json() for entry in manifest]}, []
         case "read":
             length = min(int(content.get("length", PIECE)), PIECE)
             asked = {"path": content.get("path"), "offset": content.get("offset", 0)}
             told, data = await guest.call("get", {**asked, "length": length})
-            return {name: told.get(name) for name in ("size", "type", "mode")}, data
+            return {name: told.get(name) for name in ("size", "type", "mode", "link")}, data
         case "keep":
             kept = await session.upkeep.keep(str(content.get("path")), actor)
             told = {"id": str(kept.id), "sha256": kept.sha256, "size": kept.size, "seq": kept.seq}

@@ -41,7 +41,8 @@ Calls, arguments → answer:
     put             {entries: [{path, type: file|dir|link, mode, target?, append?}]}, with one
                     data part a file → {}
     remove          {paths} → {}
-    get             {path, offset, length} → {size, mode, type}, data
+    get             {path, offset, length} → {size, mode, type, link: bool}, data: of what a link
+                    leads to
     tree            {hashes: bool, limit, after?} → {entries: [{path, type, mode, size, mtime_ns,
                     sha256?, target?}], more: bool}
     usage           {} → {memory, processes, workspace}: bytes, count, bytes

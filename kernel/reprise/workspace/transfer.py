@@ -51,6 +51,10 @@ PAGE = 2_000
 #: How the path of a stage begins; 16 hex digits follow (`sandbox.contract`).
 STAGE = ".reprise/stage-"
 
+#: Reprise's own folder in a workspace, and a name behind those that it gives there.
+OWN = ".reprise"
+_LAST = "\U0010ffff"
+
 #: Bytes of a file asked for at once.
 PIECE = 1 << 20
 #: Up to so many paths are asked for one by one.
@@ -127,15 +131,17 @@ async def remove_paths(guest: Guest, paths: Iterable[str]) -> None:
 
 
 async def workspace_manifest(
-    guest: Guest, hashes: bool = True, limit: int = MAX_ENTRIES
+    guest: Guest, hashes: bool = True, limit: int = MAX_ENTRIES, *, own: bool = True
 ) -> Manifest:
     """The whole workspace, page by page. A file that could not be read has no sha256.
 
+    own: whether Reprise's own folder (packages, results) is in it; it may be larger than the rest.
     Raises ProtocolViolation when the guest's answers make no tree, TooLarge past `limit` entries.
     """
     entries: list[Entry] = []
     after: str | None = None
     seen = 0
+    passed = False
     while True:
         arguments: dict[str, Json] = {"hashes": hashes, "limit": PAGE}
         if after is not None:
@@ -151,10 +157,18 @@ async def workspace_manifest(
             read = [_tree_entry(value, hashes) for value in page]
         except BadManifest as error:
             raise ProtocolViolation(f"The guest's listing of the workspace: {error}") from error
-        entries += [entry for entry in read if entry.type != "link" or entry.target is not None]
+        entries += [
+            entry
+            for entry in read
+            if (entry.type != "link" or entry.target is not None)
+            and (own or not _in_own(entry.path))
+        ]
         if not more:
             break
         after = read[-1].path
+        if not own and not passed and _in_own(after):
+            # Once: names of any bytes may lie there.
+            after, passed = f"{OWN}/{_LAST}", True
     try:
         return Manifest.of(entries)
     except BadManifest as error:
@@ -163,6 +177,10 @@ async def workspace_manifest(
             f"The workspace changed while it was listed ({error}). Try again when no program "
             "writes in it."
         ) from error
+
+
+def _in_own(path: str) -> bool:
+    return path == OWN or path.startswith(f"{OWN}/")
 
 
 def _tree_entry(value: Json, hashes: bool) -> Entry:

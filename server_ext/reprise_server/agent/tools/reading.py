@@ -72,9 +72,9 @@ class Files:
         while len(self._seen) > REMEMBERED:
             del self._seen[next(iter(self._seen))]
 
-    async def there(self) -> tuple[Entry, ...]:
-        """All that lies in the workspace, without hashes."""
-        return (await (await self.place.workspace()).manifest(hashes=False)).entries
+    async def there(self, *, own: bool = False) -> tuple[Entry, ...]:
+        """All that lies in the workspace, without hashes. own: Reprise's own folder, too."""
+        return (await (await self.place.workspace()).manifest(hashes=False, own=own)).entries
 
     async def read(self, path: str) -> bytes:
         """A file's bytes. Raises BadCall: not there, no file, too large."""
@@ -92,7 +92,7 @@ class Files:
 
     async def _why(self, path: str, error: RepriseError) -> RepriseError:
         """Why a file could not be read, as a model can act on it."""
-        entries = await self.there()
+        entries = await self.there(own=path.startswith(f"{OWN}/"))
         found = next((entry for entry in entries if entry.path == path), None)
         folder = found is not None and found.type == "dir"
         folder = folder or any(path in parents(entry.path) for entry in entries)
@@ -255,10 +255,11 @@ class ListFiles:
 
     async def run(self, call: Call, act: Act) -> Result:
         folder = act.paths[0] if act.paths else ""
-        entries = await self._files.there()
+        pattern = call.input.get("pattern") or ""
+        own = any(each == OWN or each.startswith(f"{OWN}/") for each in (folder, pattern))
+        entries = await self._files.there(own=own)
         if folder:
             _check_folder(folder, entries)
-        pattern = call.input.get("pattern")
         below = [each for each in entries if _below(each.path, folder)]
         if pattern:
             found = [each for each in below if each.type != "dir" and fits(each.path, pattern)]
@@ -283,10 +284,7 @@ def _check_folder(folder: str, entries: Sequence[Entry]) -> None:
 
 
 def _below(path: str, folder: str) -> bool:
-    """Whether it is listed: below the folder, and Reprise's own only where that was asked for."""
-    if folder:
-        return path.startswith(f"{folder}/")
-    return path != OWN and not path.startswith(f"{OWN}/")
+    return not folder or path.startswith(f"{folder}/")
 
 
 def fits(path: str, pattern: str) -> bool:

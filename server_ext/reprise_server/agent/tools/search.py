@@ -104,7 +104,7 @@ class SearchFiles:
 
     async def act(self, given: Mapping[str, Json], situation: Situation) -> Act:  # noqa: ARG002
         compiled(given["pattern"])
-        among, found = _among(await self._files.there(), await self._pattern(given))
+        among, found = await self._among(given)
         if not among and not found.left_out:
             pattern = given.get("files")
             where = f" fits {told(pattern)}" if pattern else " is there"
@@ -120,13 +120,18 @@ class SearchFiles:
 
     async def run(self, call: Call, act: Act) -> Result:
         pattern = compiled(call.input["pattern"])
-        among, found = _among(await self._files.there(), await self._pattern(call.input))
+        among, found = await self._among(call.input)
         if act.paths != (ANY,):
             # Only what was looked at when it was allowed.
             among = [entry for entry in among if entry.path in act.paths]
         read = await self._search(pattern, among, found)
         taints = await self._files.taints(read, call.situation)
         return Result(blocks(_told(found)), taints=taints)
+
+    async def _among(self, given: Mapping[str, Json]) -> tuple[list[Entry], Found]:
+        pattern = await self._pattern(given)
+        entries = await self._files.there(own=pattern.startswith(f"{OWN}/"))
+        return _among(entries, pattern)
 
     async def _pattern(self, given: Mapping[str, Json]) -> str:
         """Which files are meant: a path that begins in the workspace's own place is understood."""
@@ -215,11 +220,8 @@ def _among(entries: Sequence[Entry], pattern: str) -> tuple[list[Entry], Found]:
     found = Found()
     among: list[Entry] = []
     size = 0
-    own = pattern.startswith(f"{OWN}/")
     for entry in entries:
-        if entry.type != "file" or (not own and entry.path.startswith(f"{OWN}/")):
-            continue
-        if pattern and not fits(entry.path, pattern):
+        if entry.type != "file" or (pattern and not fits(entry.path, pattern)):
             continue
         if entry.size > MOST_BYTES:
             found.leave_out(f"larger than {amount(MOST_BYTES)}")

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from reprise.errors import RepriseError
+from reprise.errors import GuestCallFailed, RepriseError
 from reprise.log.model import Json
-from reprise.workspace.manifest import shown
+from reprise.workspace.manifest import parents, shown
 from reprise_server.agent.contract import Act, BadCall, Call, Result, Situation
 from reprise_server.agent.tools.paths import OWN, missing, told
 from reprise_server.agent.tools.place import Under
@@ -140,26 +140,23 @@ class WriteFile:
         return Written(before, encoded(edited(path, text, edits or ())))
 
     async def _there(self, path: str) -> bytes | None:
-        entries = await self._files.there()
-        by_path = {entry.path: entry for entry in entries}
-        found = by_path.get(path)
-        if found is not None and found.type == "dir":
+        """What the file holds; None where none is. Raises BadCall where none can be."""
+        workspace = await self._files.place.workspace()
+        try:
+            found = await workspace.about(path)
+            if found is None:
+                for above in parents(path):
+                    other = await workspace.about(above)
+                    if other is not None and (other.link or other.type != "dir"):
+                        what = "a link" if other.link else f"a {other.type}"
+                        raise BadCall(f"{told(above)} is {what}, so nothing is written below it.")
+                return None
+        except GuestCallFailed as error:
+            raise BadCall(f"{told(path)} cannot be written: {error}") from error
+        if found.type == "dir":
             raise BadCall(f"{told(path)} is a folder, so no file can be written there.")
-        above = path
-        while "/" in above:
-            above = above.rpartition("/")[0]
-            other = by_path.get(above)
-            if other is not None and other.type != "dir":
-                raise BadCall(
-                    f"{told(above)} is a {other.type}, so nothing can be written below it."
-                )
-        if found is None:
-            return None
-        if found.type == "link":
-            raise BadCall(
-                f"{told(path)} is a link to {told(found.target or '')}. Write the file that it"
-                " leads to."
-            )
+        if found.link:
+            raise BadCall(f"{told(path)} is a link. Write the file that it leads to.")
         return await self._files.read(path)
 
     async def _missing(self, path: str) -> RepriseError:
