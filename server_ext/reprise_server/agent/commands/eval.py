@@ -8,13 +8,13 @@ import json
 from decimal import Decimal, InvalidOperation
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from reprise.commands.opened import opened_log
 from reprise.commands.terminal import Terminal
 from reprise.errors import UnavailableError, UsageError
-from reprise.workspace.replaced import replacing
-from reprise_server.agent.eval.folder import GivenTask, bundled, copied, given_task
+
+if TYPE_CHECKING:
+    from reprise_server.agent.eval.folder import GivenTask
 
 EXAMPLES = """\
   reprise eval --list
@@ -52,8 +52,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, terminal: Terminal) -> int:
+    folder = import_module("reprise_server.agent.eval.folder")
     if args.list:
-        listed = [given_task(name).task for name in bundled()]
+        listed = [folder.given_task(name).task for name in folder.bundled()]
         if args.json:
             terminal.json([{"task": t.name, "skill": t.skill, "text": t.text} for t in listed])
         else:
@@ -63,14 +64,14 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
             )
         return 0
     if args.copy is not None:
-        terminal.line(str(copied(args.copy[0], Path(args.copy[1]))))
+        terminal.line(str(folder.copied(args.copy[0], Path(args.copy[1]))))
         return 0
     if not 1 <= args.trials <= _MOST_TRIALS:
         raise UsageError(f"--trials is from 1 to {_MOST_TRIALS}.")
     if args.out is not None and not args.out.absolute().parent.is_dir():
         raise UsageError(f"There is no folder {args.out.parent} to write {args.out.name} into.")
     bound = None if args.money is None else _money(args.money)
-    tasks = [given_task(name) for name in args.task or bundled()]
+    tasks = [folder.given_task(name) for name in args.task or folder.bundled()]
     if len({given.task.name for given in tasks}) < len(tasks):
         raise UsageError("Two of the tasks have one name.")
     trials, about = asyncio.run(_tried(args, tasks, bound, terminal))
@@ -78,7 +79,7 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
     found = report.reports(trials)
     whole = report.whole(found, trials, about)
     if args.out is not None:
-        with replacing(args.out) as file:
+        with import_module("reprise.workspace.replaced").replacing(args.out) as file:
             file.write(json.dumps(whole, indent=2).encode())
     if args.json:
         terminal.json(whole)
@@ -111,7 +112,7 @@ async def _tried(
     environ = {} if args.environment is None else {"REPRISE_ENVIRONMENT": args.environment}
     arms = ("with", "without") if args.only is None else (args.only,)
     trials: list[Any] = []
-    async with opened_log(terminal) as log:
+    async with import_module("reprise.commands.opened").opened_log(terminal) as log:
         bench = bench_of(log, settings, environ)
         # An arm after the other within each number: what changes in the meantime (a busy machine,
         # a busy model) meets both.

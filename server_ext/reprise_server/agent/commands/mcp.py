@@ -12,10 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from reprise.commands.opened import find_session, opened_log
 from reprise.commands.terminal import Terminal
 from reprise.errors import UsageError
-from reprise_server.agent.configured import agent_settings
 from reprise_server.agent.mcp.opening import no_sdk
 
 EXAMPLES = """\
@@ -94,6 +92,8 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
 
 
 async def _run(args: argparse.Namespace, terminal: Terminal) -> None:
+    # Only now: what a client waits for must not be what `--help` waits for.
+    opened = import_module("reprise.commands.opened")
     listening: Any = None
     if args.http is not None:
         listening = import_module("reprise_server.agent.mcp.listening")
@@ -102,11 +102,11 @@ async def _run(args: argparse.Namespace, terminal: Terminal) -> None:
     server_of = import_module("reprise_server.agent.mcp.server").serve
     offered = import_module("reprise_server.agent.mcp.offered_session")
     offering_of = import_module("reprise_server.agent.mcp.offering").Offering
-    settings = agent_settings()
+    settings = import_module("reprise_server.agent.configured").agent_settings()
     environ = {} if args.environment is None else {"REPRISE_ENVIRONMENT": args.environment}
     with tempfile.TemporaryDirectory(prefix="reprise-mcp-") as empty:
-        async with opened_log(terminal) as log:
-            named = [await find_session(log, each) for each in args.session]
+        async with opened.opened_log(terminal) as log:
+            named = [await opened.find_session(log, each) for each in args.session]
             means = offered.Means(
                 log,
                 settings,
