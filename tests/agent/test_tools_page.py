@@ -19,7 +19,7 @@ EXAMPLES = re.findall(r"```json\n(.*?)\n```\n\n```text\n(.*?)\n```", PAGE, re.DO
 
 def test_the_table_is_of_the_tools_as_they_are() -> None:
     listed = PAGE.partition("|---|---|---|---|\n")[2].partition("<!-- end -->")[0].splitlines()
-    assert listed == table()
+    assert listed == table(), "python -m tests.agent.toolboxes prints it"
 
 
 @pytest.fixture

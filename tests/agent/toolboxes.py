@@ -51,7 +51,8 @@ def table() -> list[str]:
             f"`{name}`" if name in tool.schema["required"] else f"[`{name}`]"
             for name in tool.schema["properties"]
         )
-        first = re.split(r"(?<=\.)\s", tool.description, maxsplit=1)[0].rstrip(".")
+        said = re.sub(r"\s*\([^)]*\)", "", tool.description)
+        first = re.split(r"[.:;](?:\s|$)", said, maxsplit=1)[0]
         rows.append(f"| `{tool.name}` | {EFFECTS[tool.name]} | {takes} | {first} |")
     return rows
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from reprise.errors import GuestCallFailed
 from reprise.log.model import Json
 from reprise.quantities import amount
 from reprise.settings import ARTIFACT_BYTES
@@ -32,10 +33,14 @@ class SaveArtifact:
 
     async def act(self, given: Mapping[str, Json], situation: Situation) -> Act:  # noqa: ARG002
         path = await self._files.clean(given["path"])
-        entries = {entry.path: entry for entry in await self._files.there()}
-        found = entries.get(path)
+        workspace = await self._files.place.workspace()
+        try:
+            found = await workspace.about(path) if path else None
+        except GuestCallFailed as error:
+            raise BadCall(f"{told(path)} cannot be saved: {error}") from error
         if found is None:
-            raise missing(path, (each.path for each in entries.values() if each.type == "file"))
+            there = await self._files.there()
+            raise missing(path, (each.path for each in there if each.type == "file"))
         if found.type == "dir":
             raise BadCall(f"{told(path)} is a folder. Pack it first (tar, zip), or save its files.")
         if found.size > ARTIFACT_BYTES:

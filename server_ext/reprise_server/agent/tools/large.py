@@ -33,28 +33,25 @@ async def within(
     body: str,
     *,
     number: int = 2,
-    file: str | None = None,
 ) -> tuple[str, tuple[int, ...]]:
     """`head` and `body` as one text within a result's bound, and the steps that it took.
 
-    number: of the call's steps, the one that writes the file.  file: of the workspace, where all of
-    it lies already. When it cannot be kept that is said in it: what was done is done all the same.
+    number: of the call's steps, the one that writes the file. When it cannot be kept that is said
+    in it: what was done is done all the same.
     """
     if len(head) + len(body) <= RESULT_CHARACTERS:
         return head + body, ()
     steps: tuple[int, ...] = ()
     room = RESULT_CHARACTERS - len(head)
-    where = f"All of it is in the file {file}: read_file shows parts, search_files finds."
-    if file is None:
-        path = result_file(call)
-        where = f"All of it is in the file {path}: read_file shows parts, search_files finds."
-        data = body.encode("utf-8", "replace")
-        try:
-            done = await place.upload(data[:MOST_KEPT], path, Under.of(call, number))
-            steps = (done.seq,)
-        except RepriseError as error:
-            where = f"It could not be kept in a file: {str(error)[:300]}"
-        else:
-            if len(data) > MOST_KEPT:
-                where = f"Its first {MOST_KEPT:,} bytes are in the file {path}."
+    path = result_file(call)
+    where = f"All of it is in the file {path}: read_file shows parts, search_files finds."
+    data = body.encode("utf-8", "replace")
+    try:
+        done = await place.upload(data[:MOST_KEPT], path, Under.of(call, number))
+        steps = (done.seq,)
+    except RepriseError as error:
+        where = f"It could not be kept in a file: {str(error)[:300]}"
+    else:
+        if len(data) > MOST_KEPT:
+            where = f"Its first {MOST_KEPT:,} bytes are in the file {path}."
     return head + fitted(body, room, where).text, steps

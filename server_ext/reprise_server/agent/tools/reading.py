@@ -92,7 +92,10 @@ class Files:
 
     async def _why(self, path: str, error: RepriseError) -> RepriseError:
         """Why a file could not be read, as a model can act on it."""
-        entries = await self.there(own=path.startswith(f"{OWN}/"))
+        try:
+            entries = await self.there(own=path.startswith(f"{OWN}/"))
+        except RepriseError:
+            return error  # too much lies there to say what is near
         found = next((entry for entry in entries if entry.path == path), None)
         folder = found is not None and found.type == "dir"
         folder = folder or any(path in parents(entry.path) for entry in entries)
