@@ -97,16 +97,20 @@ class ApiModel:
             effort=settings.effort,
             strict=settings.strict_tools,
         )
+        # What was laid out last: a request is, for its digest, just before it is sent.
+        self._laid: tuple[Prompt, dict[str, Any]] | None = None
 
     def __repr__(self) -> str:
         return f"<model {self.name} at {self._client.host}>"
 
     def body(self, prompt: Prompt) -> dict[str, Any]:
         """What `respond` sends, apart from `stream`: its digest is `caching.digest(body)`."""
-        sent = caching.body(prompt, self._traits)
-        if self._managed:
-            sent["context_management"] = compaction.edits(self.context_tokens)
-        return sent
+        if self._laid is None or self._laid[0] is not prompt:
+            sent = caching.body(prompt, self._traits)
+            if self._managed:
+                sent["context_management"] = compaction.edits(self.context_tokens)
+            self._laid = (prompt, sent)
+        return dict(self._laid[1])
 
     def size(self, prompt: Prompt) -> int:
         """Tokens of a request, estimated, rather too many."""
