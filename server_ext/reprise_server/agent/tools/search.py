@@ -89,13 +89,16 @@ class SearchFiles:
 
     name = "search_files"
     description = (
-        "Search the text files of the session's workspace for lines that a regular expression fits"
-        " (RE2 syntax: no look-around, no back-references; begin it with (?i) where capitals do not"
-        " matter). Each is shown as path:line: text. Nothing is run, and a running cell is not"
-        " waited for."
+        "Search the text files of the session's workspace for lines that a regular expression fits."
+        " Each is shown as path:line: text. Nothing is run, and a running cell is not waited for."
     )
     schema = fields(
-        {"pattern": texts("The regular expression, such as def \\w+_total or TODO.")},
+        {
+            "pattern": texts(
+                "The regular expression in RE2's syntax (no look-around, no back-references), such"
+                " as def \\w+_total; (?i) in front of it ignores case."
+            )
+        },
         {"files": texts("Only files that fit this pattern, such as *.py or src/**. Default: all.")},
     )
 
