@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import socket
 import struct
 import zlib
 from collections.abc import Callable, Iterator
@@ -353,6 +354,23 @@ def frames(data: bytes) -> Iterator[tuple[dict[str, str], bytes]]:
             packed = packed[4 + length + size :]
         inner = json.loads(payload)
         yield headers, base64.b64decode(inner["bytes"]) if "bytes" in inner else payload
+
+
+@pytest.mark.parametrize(
+    ("length", "body", "status"),
+    [("-5", b"", 400), ("x", b"", 400), ("9" * 30, b"", 400), (str(33 << 20), b"", 413)],
+    ids=["negative", "no_number", "endless", "too_large"],
+)
+def test_a_length_that_is_none_is_refused(length: str, body: bytes, status: int) -> None:
+    with (
+        ScriptedModel() as model,
+        socket.create_connection(
+            ("127.0.0.1", int(model.url.rpartition(":")[2])), timeout=60
+        ) as line,
+    ):
+        head = f"POST /v1/messages HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\n\r\n"
+        line.sendall(head.encode() + body)
+        assert f" {status} ".encode() in line.recv(4096).partition(b"\r\n")[0]
 
 
 def test_events_of_any_block_end_with_what_was_scripted() -> None:

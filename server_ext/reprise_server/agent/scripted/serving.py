@@ -94,7 +94,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._serve()
 
     def _serve(self) -> None:
-        length = int(self.headers.get("content-length") or 0)
+        said = self.headers.get("content-length", "0")
+        if not (said.isascii() and said.isdigit() and len(said) < len(str(MAX_BODY)) + 1):
+            self.close_connection = True
+            message = "content-length: a number of bytes is needed"
+            self._send(Json(400, wire.error_event("invalid_request_error", message)))
+            return
+        length = int(said)
         if length > MAX_BODY:
             self.close_connection = True
             message = "Request exceeds the maximum size"
