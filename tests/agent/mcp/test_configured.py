@@ -23,6 +23,7 @@ def test_a_program_and_an_address_are_read():
     assert program == ConfiguredServer(
         "files", command=("server", "--root", "/data"), env={"MODE": "r"}, timeout_s=5.0
     )
+    assert address.secrets == {"Bearer abcdefgh", "abcdefgh"}
     assert address.headers == {"Authorization": "Bearer abcdefgh"}
     assert address.tools == {"search"}
     assert (program.host, address.host) == (None, "tickets.example.org")
@@ -79,6 +80,14 @@ def test_no_secret_is_shown():
         },
         {},
     )
+    plain = configured_servers(
+        {
+            "a": {"command": ["x"], "env": {"MODE": "readonly"}},
+            "b": {"command": ["x"], "env": {"MODE": {"variable": "M"}}},
+        },
+        {"M": "readonly"},
+    )
+    assert [each.hide("it is readonly") for each in plain] == ["it is readonly", "it is [hidden]"]
     for each in server:
         assert secret not in repr(each)
         assert each.hide(f"failed with {secret}, alas") == "failed with [hidden], alas"

@@ -138,6 +138,7 @@ async def test_policies_bind_and_nobody_can_be_asked(database: Database, folder:
                 "rules": [
                     {"name": "no-secrets", "decision": "deny", "path": "secret/**"},
                     {"name": "ask-commands", "decision": "ask", "tool": "run_command"},
+                    {"name": "one-only", "decision": "deny", "tool": "*_session*"},
                 ]
             },
         )
@@ -151,6 +152,9 @@ async def test_policies_bind_and_nobody_can_be_asked(database: Database, folder:
             assert "nobody can be" in asked.text
             assert asked.steps == []
             assert "done" not in (await other.call("list_files", path="")).text
+            for name in ("begin_session", "list_sessions", "fork_session", "verify_session"):
+                assert "personal/one-only" in (await other.call(name)).text
+            assert len(other.offering._open) == 1
         finally:
             await policies.set("personal", {"rules": []})
         # The change binds at once.
@@ -239,8 +243,9 @@ async def test_more_sessions_than_kernels_take_turns(
     monkeypatch.setattr(offering_module, "MOST_OPEN", 1)
     async with other_agent(database, folder) as other:
         first = (await other.call("run_cell", code="x = 'kept'")).session
-        second = (await other.call("begin_session")).text.split()[0]
-        assert second != str(first)
+        begun = await other.call("begin_session")
+        assert "isolated\nnetwork: none" in begun.text
+        assert begun.session != first
         # Its kernel had to go; its state is brought back.
         assert "kept" in (await other.call("run_cell", code="x", session=str(first))).text
 

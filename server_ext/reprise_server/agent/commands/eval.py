@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from importlib import import_module
 from pathlib import Path
@@ -114,6 +115,7 @@ async def _tried(
     trials: list[Any] = []
     async with import_module("reprise.commands.opened").opened_log(terminal) as log:
         bench = bench_of(log, settings, environ)
+        skills = {given.task.skill: await bench.digest(given.task.skill) for given in tasks}
         # An arm after the other within each number: what changes in the meantime (a busy machine,
         # a busy model) meets both.
         for number in range(1, args.trials + 1):
@@ -121,13 +123,13 @@ async def _tried(
                 for arm in arms:
                     if bound is not None and _spent(trials, bound[1]) >= bound[0]:
                         terminal.warn(f"{args.money} are spent; no further trial was begun")
-                        return trials, _about(settings, args)
+                        return trials, _about(settings, args, skills)
                     terminal.status(f"{given.task.name}, {arm} skills, trial {number} …")
                     trial = await bench.trial(given, arm, number)
                     trials.append(trial)
                     terminal.status("")
                     terminal.progress(_line(trial))
-    return trials, _about(settings, args)
+    return trials, _about(settings, args, skills)
 
 
 def _line(trial: Any) -> str:
@@ -142,11 +144,12 @@ def _line(trial: Any) -> str:
     )
 
 
-def _about(settings: Any, args: argparse.Namespace) -> dict[str, Any]:
+def _about(settings: Any, args: argparse.Namespace, skills: Mapping[str, str]) -> dict[str, Any]:
     return {
         "model": settings.model,
         "provider": settings.provider,
         "environment": args.environment,
+        "skills": dict(skills),
         "trials_of_each": args.trials,
     }
 

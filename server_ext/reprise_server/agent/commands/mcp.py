@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import getpass
 import os
 import sys
 import tempfile
@@ -113,7 +112,7 @@ async def _run(args: argparse.Namespace, terminal: Terminal) -> None:
                 Path(empty) if args.folder is None else args.folder.absolute(),
                 environ,
                 args.vouch,
-                getpass.getuser(),
+                log.owner,
             )
             offering = offering_of(means, named, args.all_sessions, own=args.http is None)
             server = await server_of(offering)

@@ -16,6 +16,8 @@ from reprise.errors import RepriseError, UnavailableError
 from reprise.log.conversations import Conversations
 from reprise.log.model import Json
 from reprise.log.postgres import Log, now_us
+from reprise.skills.catalog import Catalog
+from reprise.skills.meant import meant
 from reprise_server.agent.assembled import Assembly
 from reprise_server.agent.contract import Decided, Entry, Question
 from reprise_server.agent.conversation import Conversation
@@ -49,6 +51,10 @@ class Bench:
     environ: Mapping[str, str]
     scripted: bool = False
 
+    async def digest(self, skill: str) -> str:
+        """Of the version that a skill's name means now. Raises SkillNotFound."""
+        return (await meant(Catalog(self.log), skill)).digest
+
     async def trial(self, given: GivenTask, arm: Arm, number: int) -> Trial:
         """Raises UnavailableError where no kernel starts or the model may not be asked at all."""
         with tempfile.TemporaryDirectory(prefix="reprise-eval-") as folder:
@@ -69,6 +75,7 @@ class Bench:
         )
         known = Conversations(self.log)
         body = await assembly.beginning(self.log, None)
+        body["by"] = self.log.owner
         made = await known.begin(
             place.session, title=f"eval: {given.task.name}, {arm} skills", body=body
         )
@@ -77,7 +84,7 @@ class Bench:
         conversation = Conversation(made, known, assembly.of(self.log), around, holder)
         begun = time.monotonic()
         try:
-            await conversation.say(given.task.text, None)
+            await conversation.say(given.task.text, self.log.owner)
             await conversation.done()
             seconds = time.monotonic() - begun
             entries = await known.entries(made, most=100_000)

@@ -38,6 +38,8 @@ _LONGEST: Final = 8_192
 #: Seconds that a call may take unless configured, and at most.
 TIMEOUT_S: Final = 60.0
 LONGEST_TIMEOUT_S: Final = 3_600.0
+#: Of variables' names.
+_SECRET: Final = re.compile(r"AUTH|CREDENTIAL|DSN|KEY|PASS|PRIVATE|SECRET|TOKEN", re.IGNORECASE)
 #: A shorter value is a word that may stand anywhere; hiding it would garble text and hide nothing.
 _SHORTEST_SECRET: Final = 6
 
@@ -50,6 +52,7 @@ class ConfiguredServer:
     env: what it gets on top of a few variables that hold no secret (stdio.py).
     url: of a server that speaks streamable HTTP.  headers: sent with each request to it.
     timeout_s: of one call.  tools: those offered, by the server's own names; None: all.
+    secrets: values that are hidden wherever they are repeated.
     """
 
     name: str
@@ -59,6 +62,7 @@ class ConfiguredServer:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeout_s: float = TIMEOUT_S
     tools: frozenset[str] | None = None
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
 
     @property
     def host(self) -> str | None:
@@ -66,12 +70,9 @@ class ConfiguredServer:
         return urlsplit(self.url).hostname if self.url else None
 
     def hide(self, text: str) -> str:
-        """The text without the values of variables and headers, which may be secrets."""
-        values = {*self.env.values(), *self.headers.values()}
-        values |= {value.rpartition(" ")[2] for value in self.headers.values()}
-        for value in sorted(values, key=len, reverse=True):
-            if len(value) >= _SHORTEST_SECRET:
-                text = text.replace(value, "[hidden]")
+        """The text without its secrets: the server may repeat them in an answer or an error."""
+        for value in sorted(self.secrets, key=len, reverse=True):
+            text = text.replace(value, "[hidden]")
         return text
 
 
@@ -116,14 +117,17 @@ def _server(name: object, given: object, environ: Mapping[str, str]) -> Configur
     if "env" in given and "command" not in given:
         raise wrong("`env` belongs to a `command`.")
     try:
+        env = _values(given.get("env", {}), _VARIABLE, "env", environ)
+        headers = _headers(given.get("headers", {}), environ)
         return ConfiguredServer(
             name,
             command=_command(given["command"]) if "command" in given else (),
-            env=_values(given.get("env", {}), _VARIABLE, "env", environ),
+            env=env,
             url=_url(given["url"]) if "url" in given else "",
-            headers=_headers(given.get("headers", {}), environ),
+            headers=headers,
             timeout_s=_timeout(given.get("timeout", TIMEOUT_S)),
             tools=_tools(given.get("tools")),
+            secrets=_secrets(given.get("env", {}), env, headers),
         )
     except _Wrong as error:
         raise wrong(str(error)) from None
@@ -190,6 +194,20 @@ def _values(
             raise _Wrong(f'`{what}`: {name} must be a text or {{"variable": NAME}}.')
         found[name] = value
     return found
+
+
+def _secrets(
+    given: Mapping[str, Any], env: Mapping[str, str], headers: Mapping[str, str]
+) -> frozenset[str]:
+    """Every header's value, also without its scheme; of variables those that came from elsewhere,
+    or whose name says so: "READONLY" is a word that answers are full of."""
+    found = {*headers.values(), *(value.rpartition(" ")[2] for value in headers.values())}
+    found |= {
+        value
+        for name, value in env.items()
+        if isinstance(given[name], Mapping) or _SECRET.search(name)
+    }
+    return frozenset(value for value in found if len(value) >= _SHORTEST_SECRET)
 
 
 def _timeout(given: object) -> float:

@@ -36,7 +36,12 @@ from reprise_server.agent.contract import (
     Tool,
 )
 from reprise_server.agent.course import CallState
-from reprise_server.agent.mcp.session_tools import ForkForAnother, RunCell, VerifySession
+from reprise_server.agent.mcp.session_tools import (
+    BeginSession,
+    ForkForAnother,
+    RunCell,
+    VerifySession,
+)
 from reprise_server.agent.parts import Around, CallParts, Guard, Session
 from reprise_server.agent.policy.levels import levels
 from reprise_server.agent.settings import RepriseAgent
@@ -79,7 +84,13 @@ def tools_of(
 ) -> list[Tool]:
     """The tools of a session, in the order they are listed."""
     ours = [tool for tool in toolbox(place, view) if tool.name not in _NOT_OFFERED]
-    return [RunCell(place), *ours, ForkForAnother(place, began), VerifySession(place, folder)]
+    return [
+        BeginSession(place),
+        RunCell(place),
+        *ours,
+        ForkForAnother(place, began),
+        VerifySession(place, folder),
+    ]
 
 
 class OfferedSession:
@@ -94,6 +105,8 @@ class OfferedSession:
         self._tools = {tool.name: tool for tool in tools}
         self._lock = asyncio.Lock()
         self._count = 0
+        #: Calls that run or are about to: none is closed under one.
+        self.users = 0
         self._view: Callable[[], Json] = lambda: None
 
     @classmethod
@@ -163,14 +176,6 @@ class OfferedSession:
     @property
     def conversation(self) -> uuid.UUID:
         return self._writer.id
-
-    @property
-    def busy(self) -> bool:
-        return self._lock.locked()
-
-    async def surroundings(self) -> Mapping[str, Any]:
-        """What code runs in here, in words for the other agent."""
-        return vars(await self._place.surroundings())
 
     async def call(self, tool: str, given: Mapping[str, Any], show: Show) -> Mapping[str, Any]:
         """One call, after those before it: the body of its `result`.

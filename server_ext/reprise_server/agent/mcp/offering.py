@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from reprise.client.kernel import session_id
-from reprise.errors import LeaseLost, RepriseError, UsageError
+from reprise.errors import LeaseLost, NotAllowed, RepriseError, UsageError
 from reprise.log.conversations import Conversations
 from reprise.log.store import SessionInfo
+from reprise_server.agent.contract import Act, Situation
 from reprise_server.agent.mcp.offered_session import PROVIDER, Means, OfferedSession, Show
+from reprise_server.agent.mcp.session_tools import BeginSession
+from reprise_server.agent.policy.engine import evaluate
+from reprise_server.agent.policy.levels import levels
 
 #: Kernels that are kept; the one used longest ago ends, and comes back by replay when it is asked.
 MOST_OPEN: Final = 4
@@ -49,23 +54,31 @@ class Offering:
         Raises UsageError (a session that may not be used), and as `OfferedSession.open`, `call`.
         """
         wanted = await self._wanted(session)
-        opened = await self._opened(wanted, client)
-        try:
+        async with self._used(wanted, client) as opened:
             return wanted, await opened.call(tool, given, show)
-        except LeaseLost:
-            async with self._lock:
-                self._open.pop(wanted, None)
-            await opened.close()
-            raise
 
-    async def begin(self, client: str) -> tuple[uuid.UUID, Mapping[str, Any]]:
-        """Begin a session: its id and what code runs in there. Raises as `OfferedSession.open`."""
+    async def begin(self, client: str, show: Show) -> tuple[uuid.UUID, Mapping[str, Any]]:
+        """Begin a session, which is judged as its first call: as `call`. One that may not be begun
+        has nothing in it, and is let go of."""
         session = uuid.uuid4()
-        opened = await self._opened(session, client, begins=True)
-        return session, await opened.surroundings()
+        async with self._used(session, client, new=True) as opened:
+            result = await opened.call(BeginSession.name, {}, show)
+        if result["status"] != "ok":
+            await self._let_go(session)
+        return session, result
 
     async def sessions(self) -> list[SessionInfo]:
-        """Those that may be used, the one used last first."""
+        """Those that may be used, the one used last first. Raises NotAllowed, PolicyUnavailable."""
+        means = self.means
+        act = Act("list_sessions", "read", {}, "list the sessions")
+        verdict = evaluate(
+            await levels(means.log, means.settings),
+            (),
+            act,
+            Situation(means.who, "", isolated=False),
+        )
+        if verdict.decision != "allow":
+            raise NotAllowed(f"Not done, by the rule {verdict.rule}: {verdict.why}")
         found = await self.means.log.sessions()
         if not self.every:
             known = {*self.named, *self._begun, *await self._begun_before()}
@@ -120,25 +133,44 @@ class Offering:
 
     # open ---------------------------------------------------------------------------------------
 
-    async def _opened(
-        self, session: uuid.UUID, client: str, *, begins: bool = False
-    ) -> OfferedSession:
+    @asynccontextmanager
+    async def _used(
+        self, session: uuid.UUID, client: str, *, new: bool = False
+    ) -> AsyncIterator[OfferedSession]:
+        """The session while it is used; one that somebody else writes by now is let go of."""
         async with self._lock:
-            if session in self._open:
-                self._open.move_to_end(session)
-                return self._open[session]
-            await self._make_room()
-            new = begins or session == self._unborn
-            began = new or session in self._begun
-            opened = await OfferedSession.open(
-                self.means, session, client, new=new, began=began, forked=self._forked
-            )
-            if new:
-                self._begun[session] = None
-            if session == self._unborn:
-                self._unborn = None
-            self._open[session] = opened
-            return opened
+            opened = self._open.get(session)
+            if opened is None:
+                opened = await self._opened(session, client, new=new)
+            self._open.move_to_end(session)
+            opened.users += 1
+        try:
+            yield opened
+        except LeaseLost:
+            await self._let_go(session)
+            raise
+        finally:
+            opened.users -= 1
+
+    async def _opened(self, session: uuid.UUID, client: str, *, new: bool) -> OfferedSession:
+        await self._make_room()
+        new = new or session == self._unborn
+        began = new or session in self._begun
+        opened = await OfferedSession.open(
+            self.means, session, client, new=new, began=began, forked=self._forked
+        )
+        if new:
+            self._begun[session] = None
+        if session == self._unborn:
+            self._unborn = None
+        self._open[session] = opened
+        return opened
+
+    async def _let_go(self, session: uuid.UUID) -> None:
+        async with self._lock:
+            opened = self._open.pop(session, None)
+        if opened is not None:
+            await opened.close()
 
     def _forked(self, session: uuid.UUID) -> None:
         self._begun[session] = None
@@ -147,7 +179,7 @@ class Offering:
         if len(self._open) < MOST_OPEN:
             return
         for session, opened in self._open.items():
-            if not opened.busy:
+            if not opened.users:
                 del self._open[session]
                 await opened.close()
                 return

@@ -30,9 +30,11 @@ from reprise.errors import RepriseError, UsageError
 from reprise.log.postgres import Log
 from reprise.skills.disclosure import Disclosure
 from reprise.skills.quoted import cut, one_line
+from reprise_server.agent import contract
 from reprise_server.agent.contract import BadCall
 from reprise_server.agent.mcp.offered_session import tools_of
 from reprise_server.agent.mcp.offering import Offering
+from reprise_server.agent.mcp.session_tools import BeginSession
 from reprise_server.agent.tools.place import Place
 from reprise_server.agent.tools.schemas import check_input, fields
 
@@ -48,7 +50,6 @@ _SESSION: Final = {
     "type": "string",
     "description": "The session's id. Leave it out for the one that this server was started with.",
 }
-_BEGIN: Final = "begin_session"
 _LIST: Final = "list_sessions"
 _READS: Final = frozenset(
     {_LIST, "list_files", "load_skill", "read_file", "read_skill_file", "search_files"}
@@ -111,12 +112,12 @@ async def _called(
 ) -> CallToolResult:
     if name == _LIST:
         return _sessions(await offering.sessions())
-    if name == _BEGIN:
-        session, surroundings = await offering.begin(client)
-        return _ok(f"{session}\n{_words(surroundings)}")
-    named = given.get("session")
-    rest = {key: value for key, value in given.items() if key != "session"}
-    session, result = await offering.call(named, name, rest, client, notes.add)
+    if name == BeginSession.name:
+        session, result = await offering.begin(client, notes.add)
+    else:
+        rest = {key: value for key, value in given.items() if key != "session"}
+        named = given.get("session")
+        session, result = await offering.call(named, name, rest, client, notes.add)
     content = [_block(block) for block in result["content"]]
     content.append(TextContent(text=_tail(session, result)))
     return CallToolResult(content=content, is_error=result["status"] != "ok")
@@ -160,36 +161,21 @@ def _sessions(found: Sequence[Any]) -> CallToolResult:
     return _ok("\n".join(lines) or "None yet. begin_session begins one.")
 
 
-def _words(surroundings: Mapping[str, Any]) -> str:
-    network = ", ".join(surroundings["network"]) or "none"
-    wall = "isolated" if surroundings["isolated"] else "not isolated from this machine"
-    return (
-        f"environment {surroundings['environment']}, {wall}, network: {network}, workspace "
-        f"{surroundings['workspace']}"
-    )
-
-
 async def _listed(offering: Offering) -> dict[str, Tool]:
     """The tools as they are listed, by name. What they are depends on no session."""
     means = offering.means
     view = await Disclosure.begin(means.log, untrusted=False)
     tools = tools_of(_nowhere(means.log), view, means.folder, lambda _: None)
     found = [
-        Tool(
-            name=_BEGIN,
-            description="Begin a new, empty session: a fresh kernel and workspace. Gives its id.",
-            input_schema=fields({}),
-        ),
-        Tool(
-            name=_LIST,
-            description="The sessions that may be used here, the one used last first.",
-            input_schema=fields({}),
-        ),
-    ]
-    found += [
-        Tool(name=tool.name, description=tool.description, input_schema=_with_session(tool.schema))
+        Tool(name=tool.name, description=tool.description, input_schema=_with_session(tool))
         for tool in tools
     ]
+    listing = Tool(
+        name=_LIST,
+        description="The sessions that may be used here, the one used last first.",
+        input_schema=fields({}),
+    )
+    found.insert(1, listing)
     for each in found:
         each.annotations = ToolAnnotations(read_only_hint=each.name in _READS)
     return {each.name: each for each in found}
@@ -200,7 +186,10 @@ def _nowhere(log: Log) -> Place:
     return Place(log)
 
 
-def _with_session(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _with_session(tool: contract.Tool) -> dict[str, Any]:
+    schema = dict(tool.schema)
+    if tool.name == BeginSession.name:
+        return schema
     return {**schema, "properties": {"session": _SESSION, **schema["properties"]}}
 
 

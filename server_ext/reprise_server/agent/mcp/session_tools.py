@@ -25,6 +25,35 @@ from reprise_server.agent.tools.shown import blocks, ended, harmless, headline, 
 MOST_CODE: Final = 200_000
 
 
+class BeginSession:
+    """The first call in a session that was begun for another agent: what it has there."""
+
+    name = "begin_session"
+    description = (
+        "Begin a new session: a fresh kernel and workspace. Gives its id, to be used as `session`,"
+        " and what code runs in there."
+    )
+    schema = fields({})
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    async def act(self, given: Mapping[str, Json], situation: Situation) -> Act:  # noqa: ARG002
+        return Act(self.name, "history", dict(given), "begin a session")
+
+    async def run(self, call: Call, act: Act) -> Result:  # noqa: ARG002
+        found = await self._place.surroundings()
+        wall = "isolated" if found.isolated else "not isolated from this machine"
+        return Result(
+            blocks(
+                f"The new session is {self._place.session}.\n"
+                f"environment: {found.environment}, {wall}\n"
+                f"network: {', '.join(found.network) or 'none'}\n"
+                f"workspace: {found.workspace}\n"
+            )
+        )
+
+
 class RunCell:
     """Runs code in the session's language kernel."""
 
