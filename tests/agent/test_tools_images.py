@@ -53,8 +53,7 @@ WEBP = base64.b64decode("UklGRhoAAABXRUJQVlA4TA0AAAAvAAAAEAcQERGIiP4HAA==")
     [
         ("image/png", png(), (3, 2)),
         ("image/jpeg", JPEG, (1, 1)),
-        ("image/gif", GIF, (1, 1)),
-        ("image/webp", WEBP, (1, 1)),
+        ("image/jpeg", JPEG + b"\0\0", (1, 1)),
     ],
 )
 def test_each_kind_that_the_api_takes_is_passed(
@@ -75,9 +74,9 @@ def test_a_laced_png_has_the_bytes_of_its_passes() -> None:
     assert isinstance(image_of_bytes(png(rows=rows[:-1], laced=1)), str)
 
 
-@pytest.mark.parametrize("kind", ["png", "jpeg", "gif", "webp"])
+@pytest.mark.parametrize("kind", ["png", "jpeg"])
 def test_a_cut_image_is_not_passed(kind: str) -> None:
-    data = {"png": png(), "jpeg": JPEG, "gif": GIF, "webp": WEBP}[kind]
+    data = {"png": png(), "jpeg": JPEG}[kind]
     for end in range(len(data)):
         assert isinstance(image_of_bytes(data[:end]), str), end
 
@@ -86,6 +85,12 @@ def test_a_cut_image_is_not_passed(kind: str) -> None:
     ("data", "why"),
     [
         (png(rows=b"\0" * 5), "damaged"),
+        (png(rows=b"\5" * 20), "damaged"),
+        (JPEG.replace(b"\xff\xdb\0\x43\0", b"\xff\xdb\0\x43\3"), "damaged"),
+        (JPEG.replace(b"\xff\xc4\0\x14\0", b"\xff\xc4\0\x14\3"), "damaged"),
+        (JPEG.replace(b"\xff\xc0", b"\xff\xc3"), "damaged"),
+        (GIF, "it is image/gif; save it as PNG"),
+        (WEBP, "it is image/webp; save it as PNG"),
         (png(rows=b"\0" * 5_000_000), "damaged"),
         (png(0, 2, rows=b""), "0×2 pixels"),
         (png(2_001, 1), "2001×1 pixels"),

@@ -1,8 +1,9 @@
 """Images that are passed to a model: whole, well-formed and within the API's limits (pure).
 
 A request with an image that the API cannot read is refused, and the image stands in every later
-request of the conversation; so what is passed is looked through to its end, and nothing of it is
-decoded by more than zlib.
+request of the conversation; so what is passed is looked through to its end. Nothing of it is
+decoded by more than zlib. GIF and WebP, which only a decoder could prove sound, are not passed; of
+JPEG the structure is proven, not each coefficient.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 #: By preference, where an output has several.
-IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+IMAGE_TYPES: Final = ("image/png", "image/jpeg")
 
 #: Pixels of a side. The API takes 8,000, but 2,000 once a request holds more than 20 images.
 MOST_SIDE: Final = 2_000
@@ -61,6 +62,8 @@ def image_of_bytes(data: bytes, kind: str | None = None) -> Image | str:
     found = kind_of(data)
     if found is None or (kind is not None and found != kind):
         return "not shown, since its bytes are not of that kind"
+    if found not in IMAGE_TYPES:
+        return f"not shown, since it is {found}; save it as PNG to see it"
     encoded = base64.b64encode(data).decode("ascii")
     if len(encoded) > IMAGE_CHARACTERS:
         return _too_large(len(data))
@@ -130,35 +133,45 @@ def _png(data: bytes) -> tuple[int, int]:
             break
     if at != len(data) or (colour == 3 and not palette):
         raise ValueError("not whole")
-    wanted = _png_bytes(width, height, depth * _SAMPLES[colour], laced == 1)
-    reader = zlib.decompressobj()
-    got = len(reader.decompress(bytes(pixels), wanted + 1))
-    if got != wanted or (not reader.eof and reader.unconsumed_tail):
+    rows = _png_rows(width, height, depth * _SAMPLES[colour], laced == 1)
+    wanted = sum(count * length for count, length in rows)
+    got = zlib.decompressobj().decompress(bytes(pixels), wanted + 1)
+    if len(got) != wanted:
         raise ValueError("not the pixels of its size")
+    at = 0
+    for count, length in rows:
+        if max(got[at : at + count * length : length], default=0) > 4:
+            raise ValueError("a filter that there is not")
+        at += count * length
     return width, height
 
 
-def _png_bytes(width: int, height: int, bits: int, laced: bool) -> int:
-    """Bytes of the rows, each with its filter's byte (PNG, third edition, 8.1 and 9.2)."""
+def _png_rows(width: int, height: int, bits: int, laced: bool) -> list[tuple[int, int]]:
+    """How many rows of how many bytes, each with its filter's (PNG, third edition, 8.1 and 9.2)."""
     passes = [(0, 0, 1, 1)]
     if laced:
         passes = [
             *((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4)),
             *((0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)),
         ]
-    total = 0
+    found = []
     for left, top, across, down in passes:
         columns, rows = -(-(width - left) // across), -(-(height - top) // down)
         if columns > 0 and rows > 0:
-            total += rows * (1 + (columns * bits + 7) // 8)
-    return total
+            found.append((rows, 1 + (columns * bits + 7) // 8))
+    return found
 
 
 def _jpeg(data: bytes) -> tuple[int, int]:
-    """Segments up to the scan, and an end (ISO/IEC 10918-1, annex B)."""
-    if not data.rstrip(b"\0").endswith(b"\xff\xd9"):
-        raise ValueError("no end")
-    at, size = 2, None
+    """All segments in their order, with the tables that each scan names, and only what a scan may
+    hold between them (ISO/IEC 10918-1, annex B)."""
+    end = len(data.rstrip(b"\0"))
+    at = 2
+    size: tuple[int, int] | None = None
+    quantised: set[int] = set()
+    coded: set[int] = set()
+    wanted: dict[int, int] = {}
+    scans, progressive = 0, False
     while True:
         if data[at] != 0xFF:
             raise ValueError("no marker")
@@ -166,75 +179,107 @@ def _jpeg(data: bytes) -> tuple[int, int]:
         if marker == 0xFF:
             at += 1
             continue
-        (length,) = struct.unpack(">H", data[at + 2 : at + 4])
-        if length < 2:
-            raise ValueError("a broken segment")
-        if marker == 0xDA:
+        if marker == 0xD9:
             break
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            if marker > 0xC2:
-                raise ValueError("a rare variety")
-            _, height, width = struct.unpack(">BHH", data[at + 4 : at + 9])
-            size = width, height
+        (length,) = struct.unpack(">H", data[at + 2 : at + 4])
+        body = data[at + 4 : at + 2 + length]
+        if length < 2 or len(body) != length - 2:
+            raise ValueError("a broken segment")
         at += 2 + length
-    if size is None:
-        raise ValueError("no frame")
+        if marker == 0xDB:
+            quantised |= _quantisations(body)
+        elif marker == 0xC4:
+            coded |= _codes(body)
+        elif marker in (0xC0, 0xC1, 0xC2) and size is None:
+            size, progressive = _frame(body, wanted), marker == 0xC2
+        elif marker == 0xDA:
+            if size is None or not set(wanted.values()) <= quantised:
+                raise ValueError("a table is missing")
+            _check_scan(body, set(wanted), coded, progressive)
+            at = _after_scan(data, at)
+            scans += 1
+        elif not (0xE0 <= marker <= 0xEF or marker in (0xDD, 0xFE)):
+            raise ValueError("a rare variety")
+    if size is None or not scans or at + 2 != end:
+        raise ValueError("not whole")
     return size
 
 
-def _gif(data: bytes) -> tuple[int, int]:
-    """Blocks to the trailer, with at least one image (GIF89a specification, 18 to 27)."""
-    width, height, flags = struct.unpack("<HHB", data[6:11])
-    at, images = 13 + _colours(flags), 0
+def _after_scan(data: bytes, at: int) -> int:
+    """Where the next segment begins: only stuffed bytes and restarts stand before (B.1.1.5)."""
     while True:
-        if data[at] == 0x3B:
-            break
-        if data[at] == 0x21:
-            at += 2
-        elif data[at] == 0x2C:
-            at += 10 + _colours(data[at + 9]) + 1
-            images += 1
-        else:
-            raise ValueError("no block")
-        while data[at]:
-            at += 1 + data[at]
-        at += 1
-    if not images:
-        raise ValueError("no image")
+        at = data.index(b"\xff", at)
+        if data[at + 1] != 0 and not 0xD0 <= data[at + 1] <= 0xD7:
+            return at
+        at += 2
+
+
+def _frame(body: bytes, wanted: dict[int, int]) -> tuple[int, int]:
+    """The size; `wanted` gets the quantisation table of each component (B.2.2)."""
+    precision, height, width, count = struct.unpack(">BHHB", body[:6])
+    if precision != 8 or count not in (1, 3, 4) or len(body) != 6 + 3 * count:
+        raise ValueError("a rare variety")
+    for at in range(6, len(body), 3):
+        name, sampling, table = body[at : at + 3]
+        if not (1 <= sampling >> 4 <= 4 and 1 <= sampling & 15 <= 4):
+            raise ValueError("no such sampling")
+        wanted[name] = table
     return width, height
 
 
-def _colours(flags: int) -> int:
-    """Bytes of a table of colours."""
-    return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
+def _check_scan(body: bytes, components: set[int], coded: set[int], progressive: bool) -> None:
+    """Whether a scan is of these components, has its tables and coefficients (B.2.3, G.1.1.1)."""
+    count = body[0]
+    if len(body) != 4 + 2 * count or not 1 <= count <= 4:
+        raise ValueError("a broken scan")
+    first, last, bits = body[-3:]
+    direct, others = first == 0, last > 0
+    if progressive:
+        fits = last == 0 if direct else first <= last <= 63 and count == 1
+        fits = fits and bits & 15 <= 13 and (bits >> 4 in (0, (bits & 15) + 1))
+    else:
+        fits = (first, last, bits) == (0, 63, 0)
+    if not fits:
+        raise ValueError("no such coefficients")
+    for at in range(1, 1 + 2 * count, 2):
+        name, tables = body[at], body[at + 1]
+        wanted = ([tables >> 4] if direct else []) + ([16 | tables & 15] if others else [])
+        if name not in components or not set(wanted) <= coded:
+            raise ValueError("a table is missing")
 
 
-def _webp(data: bytes) -> tuple[int, int]:
-    """The container whole, and the size that its first chunk says (RFC 9649)."""
-    (length,) = struct.unpack("<I", data[4:8])
-    if length + 8 != len(data):
-        raise ValueError("not whole")
-    name = data[12:16]
-    if name == b"VP8 ":
-        if data[23:26] != b"\x9d\x01\x2a":
-            raise ValueError("no frame")
-        width, height = struct.unpack("<HH", data[26:30])
-        return width & 0x3FFF, height & 0x3FFF
-    if name == b"VP8L":
-        if data[20] != 0x2F:
-            raise ValueError("no frame")
-        (bits,) = struct.unpack("<I", data[21:25])
-        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-    if name == b"VP8X":
-        width = int.from_bytes(data[24:27], "little") + 1
-        height = int.from_bytes(data[27:30], "little") + 1
-        return width, height
-    raise ValueError("no frame")
+def _quantisations(body: bytes) -> set[int]:
+    """The tables that a segment defines (B.2.4.1)."""
+    found, at = set(), 0
+    while at < len(body):
+        found.add(body[at] & 15)
+        at += 129 if body[at] >> 4 else 65
+    if at != len(body):
+        raise ValueError("a broken table")
+    return found
 
 
-_SIZES: Final = {
-    "image/png": _png,
-    "image/jpeg": _jpeg,
-    "image/gif": _gif,
-    "image/webp": _webp,
-}
+def _codes(body: bytes) -> set[int]:
+    """The tables that a segment defines, 16 added to those of class 1 (B.2.4.2, annex C)."""
+    found, at = set(), 0
+    while at < len(body):
+        kind, counts = body[at], body[at + 1 : at + 17]
+        if kind & 0xEC or len(counts) != 16 or sum(counts) > 256:
+            raise ValueError("a broken table")
+        code = 0
+        for length, count in enumerate(counts, 1):
+            code += count
+            if count and code >= 1 << length:
+                raise ValueError("more codes than there are")
+            code <<= 1
+        values = body[at + 17 : at + 17 + sum(counts)]
+        if not kind >> 4 and max(values, default=0) > 15:
+            raise ValueError("no such difference")
+        found.add(kind)
+        at += 17 + sum(counts)
+    if at != len(body):
+        raise ValueError("a broken table")
+    return found
+
+
+_SIZES: Final = {"image/png": _png, "image/jpeg": _jpeg}
