@@ -136,6 +136,7 @@ class Conversation:
             yield writer, turn
             self._writer = writer
             self._task = asyncio.get_running_loop().create_task(self._run(writer, turn))
+            self._task.add_done_callback(self._over)
 
     @contextlib.asynccontextmanager
     async def writing(self) -> AsyncIterator[ConversationWriter]:
@@ -206,8 +207,12 @@ class Conversation:
             self._seen = len(writer.entries)
             self._writer = None
             await writer.close()
-            self._around.tell({"type": "ended", "status": end})
         return end
+
+    def _over(self, task: asyncio.Task[TurnEnd]) -> None:
+        """The turn has ended and the next one may begin: only now is it told."""
+        status = "interrupted" if task.cancelled() else task.result()
+        self._around.tell({"type": "ended", "status": status})
 
     async def _failed(self, writer: ConversationWriter) -> None:
         """Our own fault ends the turn, and says so; the conversation is whole."""

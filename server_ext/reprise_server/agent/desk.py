@@ -39,8 +39,8 @@ class Desk:
         self._typing = typing
         self._notebook: Path | None = None if args.notebook is None else args.notebook.absolute()
         given = {} if args.model is None else {"model": args.model}
-        assembly = Assembly(agent_settings(**given), self._document, self._place)
-        self._running = Running(self._connect, assembly)
+        self._assembly = Assembly(agent_settings(**given), self._document, self._place)
+        self._running = Running(self._connect, self._assembly)
         self._queue: SimpleQueue[Told] = SimpleQueue()
         self._transcript = Transcript(terminal)
         self._reached: Place | None = None
@@ -95,6 +95,8 @@ class Desk:
         if args.session is not None:
             session = await find_session(log, args.session)
         else:
+            # Whether there is a model to ask, before a kernel is started for it.
+            await self._assembly.beginning(log, args.model)
             self._terminal.status("starting a kernel …")
             self._reached = Place(log, notebook=self._notebook)
             session = (await self._reached.kernel()).session

@@ -77,6 +77,7 @@ class _Messages:
     user: list[Block] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     results: dict[str, Block] = field(default_factory=dict)
+    notes: list[Block] = field(default_factory=list)
     #: Where the turn at hand began in `made`, and what was open in `user` then; whether it has had
     #: a call, and how it ended last.
     began: int = 0
@@ -106,11 +107,9 @@ class _Messages:
                     del self.made[self.began :]
                     self.user = list(self.before)
             case "continued":
-                self._close_results()
-                self.user.append(text(CONTINUED.get(self.status, CONTINUED["failed"])))
+                self._note(CONTINUED.get(self.status, CONTINUED["failed"]))
             case "undone":
-                self._close_results()
-                self.user.append(text(undone_note(body)))
+                self._note(undone_note(body))
             case _:
                 pass
 
@@ -132,13 +131,18 @@ class _Messages:
             if reason in CUT:
                 self.user.append(text(CUT_SHORT))
 
+    def _note(self, words: str) -> None:
+        """Behind the results of calls, which may come yet: they stand first (the API's rule)."""
+        (self.notes if self.left else self.user).append(text(words))
+
     def _close_results(self) -> None:
         """All results of an answer in one message, in the order of its calls; the API takes no
         answer of which one is missing."""
         for one in self.left:
             absent = _tool_result(one, [text(NO_RESULT)], wrong=True)
             self.user.append(self.results.get(one, absent))
-        self.left, self.results = [], {}
+        self.user += self.notes
+        self.left, self.results, self.notes = [], {}, []
 
     def _close_user(self) -> None:
         self._close_results()

@@ -367,6 +367,7 @@ class Running:
         live = self._live.get(conversation)
         if live is not None and watch in live.watches:
             live.watches.remove(watch)
+            self._linger(conversation)
 
     async def _close(self) -> None:
         for live in self._live.values():

@@ -32,6 +32,7 @@ class Transcript:
         self._terminal = terminal
         self._streamed = ""
         self._lines: dict[str, int] = {}
+        self._told_why = False
         self._tokens = 0
         self._cost: dict[str, Decimal] = {}
 
@@ -95,6 +96,7 @@ class Transcript:
                 line(self._paint(_called(body)))
             case "decided":
                 line(f"    {_decided(body)}")
+                self._told_why = body["decision"] == "deny"
             case "result":
                 self._result(body)
             case "waiting":
@@ -132,7 +134,8 @@ class Transcript:
         at = f"step{'s' if len(body['steps']) > 1 else ''} {steps}  " if steps else ""
         status = body["status"]
         words = f"    {at}{_MARKS.get(status, status)}"
-        if status != "ok":
+        told_why, self._told_why = self._told_why, False
+        if status != "ok" and not (status == "denied" and told_why):
             said = next((b["text"] for b in body["content"] if b["type"] == "text"), "")
             words += f": {_short(said)}"
         self._terminal.line(self._terminal.paint(words, "dim" if status == "ok" else "yellow"))

@@ -26,7 +26,12 @@ _AT: Final = {
 
 def fork_id(call: Call) -> uuid.UUID:
     """The session that a call forks, or goes on in: the same however often it is tried."""
-    return uuid.uuid5(_FORKS, call.key)
+    return fork_of(call.key)
+
+
+def fork_of(key: str) -> uuid.UUID:
+    """The same, by the call's key."""
+    return uuid.uuid5(_FORKS, key)
 
 
 class ForkSession:

@@ -1,0 +1,101 @@
+"""Kills what a turn stands on at each point of it: the sandbox, the kernel, Postgres."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from tests.faults.agent import Agent, ended, go_on, stopped, whole
+from tests.fixtures.kernel import Database, Kernels
+
+#: Where the process that runs the turn is held while something else is killed.
+POINTS = [
+    "after-entry-said",
+    "after-entry-asked",
+    "before-entry-answered",
+    "after-entry-called",
+    "before-entry-running",
+    "after-entry-running",
+    "before-entry-result",
+    "after-entry-result",
+    "before-entry-ended",
+]
+#: Shown by a command that then goes on until it is killed.
+LONG = "echo begun > begun; sleep 600"
+
+
+@pytest.fixture(scope="module")
+def agent(module_kernels: Kernels) -> Iterator[Agent]:
+    made = Agent.begin(module_kernels)
+    yield made
+    made.model.close()
+
+
+@pytest.mark.parametrize("victim", ["sandbox", "router"])
+@pytest.mark.parametrize("point", POINTS)
+def test_what_runs_the_steps_dies_at(agent: Agent, point: str, victim: str) -> None:
+    """Between two steps it costs nothing: the state is played again, the turn goes on."""
+    conversation, words = agent.conversation(":")
+    process = agent.start(conversation, words, f"{point}:pause")
+    stopped(process)
+    agent.kernel.kill(victim)
+    if victim == "router":
+        agent.again()
+    go_on(process)
+    assert ended(process) == 0
+    results = whole(agent, conversation)
+    assert [body["status"] for body in results.values()] == ["ok", "ok"]
+
+
+@pytest.mark.parametrize(("victim", "outcome"), [("sandbox", "died"), ("router", "lost")])
+def test_what_runs_a_step_dies_under_it(agent: Agent, victim: str, outcome: str) -> None:
+    """The step is rolled back, the model told, the call not run again; the turn goes on."""
+    agent.kernel.clients[0].shell("rm -f begun")
+    conversation, words = agent.conversation(LONG)
+    process = agent.start(conversation, words)
+    agent.runs(conversation)
+    agent.kernel.kill(victim)
+    if victim == "router":
+        agent.again()
+    assert ended(process) == 0
+    first, _ = whole(agent, conversation).values()
+    assert first["status"] != "ok"
+    step = agent.steps(conversation)[first["id"]]
+    assert step.outcome is not None
+    assert step.outcome.status == outcome
+
+
+@pytest.mark.parametrize("how", ["killed", "cut"])
+@pytest.mark.parametrize("point", POINTS)
+def test_postgres_goes_at(agent: Agent, database: Database, point: str, how: str) -> None:
+    conversation, words = agent.conversation(":")
+    process = agent.start(conversation, words, f"{point}:pause")
+    stopped(process)
+    if how == "killed":
+        database.server.stop(signal.SIGKILL)
+        database.server.start()
+    else:
+        database.lose_connections()
+    go_on(process)
+    assert ended(process) == 0
+    results = whole(agent, conversation)
+    assert [body["status"] for body in results.values()] == ["ok", "ok"]
+
+
+def test_all_of_it_dies_at_once(agent: Agent, database: Database) -> None:
+    agent.kernel.clients[0].shell("rm -f begun")
+    conversation, words = agent.conversation(LONG)
+    process = agent.start(conversation, words)
+    agent.runs(conversation)
+    process.kill()
+    ended(process)
+    database.server.stop(signal.SIGKILL)
+    agent.kernel.kill("router")
+    database.server.start()
+    agent.again()
+    assert ended(agent.start(conversation, None)) == 0
+    first, second = whole(agent, conversation).values()
+    assert (first["status"], second["status"]) == ("lost", "ok")
+    assert "may have run" in first["content"][0]["text"]
