@@ -273,6 +273,8 @@ async def test_it_goes_when_it_is_deleted_and_with_the_session_that_it_is_in(
         await known.delete(moved)
     await writer.close()
     assert (await log.dependents(session)).conversations == 1
+    assert [info.id for info in await known.list(session=session)] == [moved, gone]
+    assert {info.id for info in await known.list(session=other)} == {moved, stays}
     await log.delete(session)
     assert {info.id for info in await known.list()} == {moved, stays}
     await known.delete(stays)

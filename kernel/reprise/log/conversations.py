@@ -174,10 +174,16 @@ class Conversations:
         notebook: str | None = None,
         most: int = 100,
     ) -> list[ConversationInfo]:
-        """The newest first; of a session (where they are now) or a notebook only, if asked."""
+        """The newest first; of a session (that are or were in it) or a notebook only, if asked.
+
+        An undo and a rewind lead a conversation on to another session.
+        """
         rows = await self._log.query(
-            _INFO + " AND (%s::uuid IS NULL OR h.session = %s)"
+            _INFO + " AND (%s::uuid IS NULL OR h.session = %s OR EXISTS ("
+            # CASE, since Postgres' functions of json refuse texts with a NUL.
+            "  SELECT FROM reprise.conversation_entries e WHERE e.conversation = c.id"
+            "   AND CASE WHEN e.kind = 'session' THEN e.body ->> 'session' END = %s::text))"
             " AND (%s::text IS NULL OR c.notebook = %s) ORDER BY h.last_at DESC, c.id LIMIT %s",
-            [self._log.owner, session, session, notebook, notebook, most],
+            [self._log.owner, session, session, session, notebook, notebook, most],
         )
         return [ConversationInfo(*row) for row in rows]
