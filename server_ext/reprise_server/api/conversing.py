@@ -20,14 +20,15 @@ from reprise_server.agent.running import Running, Told
 from reprise_server.api.deciding import Decision
 from reprise_server.api.governance import may_personally
 from reprise_server.api.people import Person
+from reprise_server.api.places import Places
 from reprise_server.api.questions import Open, environment_of, matter_of, open_questions
 from reprise_server.api.refusals import Refused
 
 if TYPE_CHECKING:
     from reprise_server.api.service import Service
 
-#: Makes the assembly of a server, given the pages that have notebooks open.
-Assemble = Callable[[Pages], Assembly]
+#: Makes the assembly of a server, given the pages that have notebooks open and what opens sessions.
+Assemble = Callable[[Pages, Places], Assembly]
 
 #: Entries at the end of a conversation among which what waits is looked for.
 _TAIL: Final = 500
@@ -40,9 +41,10 @@ _NAMED: Final = 160
 class Conversing:
     """One for each server, used on its loop. The agent itself runs on another one (`Running`)."""
 
-    def __init__(self, service: Service, assemble: Assemble) -> None:
+    def __init__(self, service: Service, assemble: Assemble, places: Places) -> None:
         self._service = service
         self._assemble = assemble
+        self._places = places
         self._running: Running | None = None
         self._pages: Pages | None = None
         self._followed: dict[uuid.UUID, Callable[[Told], None]] = {}
@@ -55,7 +57,7 @@ class Conversing:
         if self._closed:
             raise Refused(503, "stopping", "This server is stopping.", retry_after_s=5)
         if self._running is None:
-            self._running = Running(Log.connect, self._assemble(self.pages))
+            self._running = Running(Log.connect, self._assemble(self.pages, self._places))
         return self._running
 
     @property
@@ -98,7 +100,8 @@ class Conversing:
         found = may_personally(person, login, self._service.settings)
         if not found.may:
             return found.why
-        if by is None or by in (person.name, login):
+        # What was begun in a terminal is the log's owner's.
+        if by is None or by in (person.name, login, (await self._service.log()).owner):
             return None
         return f"This conversation is {by}'s; only {by} decides what becomes of it."
 
@@ -113,6 +116,7 @@ class Conversing:
     async def turn(self, info: ConversationInfo, begin: Callable[[Running], Awaitable[int]]) -> int:
         """Begin a turn, or go on with one; its number. What it comes to is told as events."""
         running = self.running
+        await self._places.look(await self._service.log(), info.session)
         await self._follow(info.id, info.entries - 1)
         try:
             return await begin(running)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from jupyter_server.extension.application import ExtensionApp
@@ -14,6 +15,7 @@ from reprise_server.agent.notebook.live import LiveNotebook
 from reprise_server.agent.notebook.pages import Pages
 from reprise_server.agent.settings import RepriseAgent
 from reprise_server.api import events, parts
+from reprise_server.api.places import Places
 from reprise_server.api.service import Service
 from reprise_server.settings import RepriseApi
 
@@ -38,6 +40,7 @@ class ApiExtension(ExtensionApp):
             server.log,
             RepriseAgent(parent=server),
             self._assembly,
+            self._root,
         )
         events.register(server.event_logger)
         base = server.web_app.settings["base_url"]
@@ -45,8 +48,8 @@ class ApiExtension(ExtensionApp):
         routes = [(url_path_join(base, pattern), made, given) for pattern, made in parts.routes()]
         server.web_app.add_handlers(".*$", routes)  # type: ignore[no-untyped-call]
 
-    def _assembly(self, pages: Pages) -> Assembly:
-        """How this server's agent opens notebooks: where they are live."""
+    def _assembly(self, pages: Pages, places: Places) -> Assembly:
+        """How this server's agent opens notebooks, where they are live, and sessions."""
         server, service = self.serverapp, self.service
         if server is None or service is None:
             raise RuntimeError("the API was not initialized")
@@ -54,7 +57,12 @@ class ApiExtension(ExtensionApp):
         async def document(path: str) -> Document:
             return LiveNotebook(path, server, pages, home_path())
 
-        return Assembly(service.agent_settings, document=document)
+        return Assembly(service.agent_settings, document=document, place=places.open)
+
+    def _root(self) -> Path | None:
+        """Where the notebooks of this server lie, if it keeps them in files."""
+        root = getattr(self.serverapp and self.serverapp.contents_manager, "root_dir", "")
+        return Path(root) if root else None
 
     async def stop_extension(self) -> None:
         if self.service is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reprise.errors import DatabaseUnavailable, UnavailableError
@@ -16,6 +17,7 @@ from reprise_server.api.conversing import Assemble, Conversing
 from reprise_server.api.deciding import Decisions
 from reprise_server.api.document import Document
 from reprise_server.api.limits import Limits
+from reprise_server.api.places import Places
 from reprise_server.api.refusals import Refused
 from reprise_server.api.sockets import Sockets
 from reprise_server.api.trees import Trees
@@ -39,10 +41,12 @@ class Service:
         said: logging.Logger,
         agent_settings: RepriseAgent | None = None,
         assemble: Assemble | None = None,
+        root: Callable[[], Path | None] = lambda: None,
     ) -> None:
         self.settings = settings
         self.agent_settings = agent_settings or RepriseAgent()
-        self._assemble = assemble or (lambda _: Assembly(self.agent_settings))
+        self._assemble = assemble or _without_notebooks(self.agent_settings)
+        self._places = Places(root)
         self.sockets = Sockets(settings.sockets)
         self.limits = Limits(settings.rates, settings.concurrent)
         self._events = told
@@ -108,7 +112,7 @@ class Service:
     @cached_property
     def conversing(self) -> Conversing:
         """The agent of this server."""
-        return Conversing(self, self._assemble)
+        return Conversing(self, self._assemble, self._places)
 
     def hold(self, size: int) -> None:
         """Bytes of a body are in memory now. Raises Refused (503) when all bodies are too many."""
@@ -134,3 +138,7 @@ class Service:
             if self._log is not None:
                 await self._log.close()
                 self._log = None
+
+
+def _without_notebooks(settings: RepriseAgent) -> Assemble:
+    return lambda _, places: Assembly(settings, place=places.open)
