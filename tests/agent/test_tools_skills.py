@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -178,3 +179,25 @@ async def test_a_skill_that_is_not_there_is_told(
         await bench.act("load_skill", skill=name)
     words = ("Near it: profile-dataset.", "names no skill", "is no digest", "is no scope")
     assert any(word in str(caught.value) for word in words)
+
+
+async def test_a_cancelled_script_ends_before_the_call_does(
+    skilled: tuple[ToolBench, SkillBench],
+) -> None:
+    bench, skills = skilled
+    version = await skills.add({"scripts/long.sh": "echo on; sleep 600\n"})
+    await bench.do("load_skill", skill=version.name)
+    given = {"skill": version.name, "script": "long.sh", "args": []}
+    act = await bench.act("run_skill", **given)
+    call = bench.call(given)
+    task = asyncio.ensure_future(bench.tool("run_skill").run(call, act))
+    async with asyncio.timeout(60):
+        while "on" not in "".join(bench.shown).split():
+            await asyncio.sleep(0.02)
+    assert f"mounting {version.reference}" in "".join(bench.shown)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    (record,) = await bench.place.of_call(call.key)
+    assert record.outcome is not None
+    assert record.outcome.status == "interrupted"

@@ -38,10 +38,6 @@ AGAIN_S: Final = 5.0
 #: Seconds that a cancelled call waits for its step to come up in the queue. After that the step is
 #: watched without anybody waiting, and interrupted as soon as it begins.
 QUEUED_S: Final = 10.0
-#: Steps at the end of a session among which the one that runs is looked for: beside a step of the
-#: main shell only comm messages and subshells are open.
-LAST: Final = 16
-
 #: Steps that one call may ask for under its key, one after the other.
 STEPS_OF_A_CALL: Final = 16
 
@@ -278,13 +274,21 @@ class Place:
         """Take a file out as an artifact."""
         return await (await self.workspace()).keep(path, actor=actor)
 
-    async def quiet(self) -> int:
-        """Return when no step runs, with the number that the next one gets."""
+    async def quiet(self, tell: Callable[[int], None] | None = None) -> int:
+        """Return when no step runs, with the number that the next one gets.
+
+        tell: told once which step is waited for.
+        """
+        await self.kernel()  # without one nothing ends
         reader = await self.reader()
         while True:
             steps = (await reader.info()).steps
-            if not [seq for seq, _ in await self._open(reader, steps)]:
+            running = await _open(reader)
+            if not running:
                 return steps
+            if tell is not None:
+                tell(running[0])
+                tell = None
             # The log tells nobody of its changes.
             await asyncio.sleep(LOOK_S)
 
@@ -371,24 +375,26 @@ class Place:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _interrupted(self, under: Under) -> bool:
-        """Interrupt what runs when it is a step of this call's turn; whether it was."""
+        """Interrupt what runs when it is a step of this call, or of its turn (a skill's mount and
+        its packages have no key); whether it was."""
         try:
             reader = await self.reader()
-            steps = (await reader.info()).steps
-            mine = [who for _, who in await self._open(reader, steps) if who == under.actor]
+            mine = False
+            for seq in await _open(reader):
+                async for record in reader.records(seq, seq + 1, outputs=False):
+                    mine = mine or record.step.new.actor == under.actor
             if mine:
                 await (await self.kernel()).interrupt()
         except RepriseError:
             return False  # the log or the kernel is away; the next look may tell
-        return bool(mine)
+        return mine
 
-    async def _open(self, reader: LogReader, steps: int) -> list[tuple[int, Actor]]:
-        """The steps of the main shell that have no outcome yet."""
-        return [
-            (record.step.seq, record.step.new.actor)
-            async for record in reader.records(max(0, steps - LAST), None, outputs=False)
-            if record.outcome is None and record.step.kind != "comm"
-        ]
+
+async def _open(reader: LogReader) -> list[int]:
+    """The steps of the main shell that have no outcome yet; widget messages run beside them."""
+    return [
+        step.seq for step in await reader.summaries() if step.status is None and step.kind != "comm"
+    ]
 
 
 def _shower(show: Show | None) -> Callable[[Output], None] | None:

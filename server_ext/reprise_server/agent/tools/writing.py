@@ -89,7 +89,7 @@ class WriteFile:
         place = self._files.place
         for _ in range(_LOOKS):
             # Whatever runs now may write the file before our step's turn comes.
-            steps = await place.quiet()
+            steps = await place.quiet(lambda seq: call.show(f"Waiting for step {seq} to end.\n"))
             written = await self._written(path, call.input)
             if await place.quiet() == steps:
                 break
