@@ -26,7 +26,7 @@ async def test_what_is_asked_wrongly_is_refused(kernel: AsyncKernel) -> None:
     for names in wrong:
         with pytest.raises(RepriseError):
             await kernel.workspace.ask("programs", names=names)
-    with pytest.raises(GuestCallFailed, match=r"commands, environment, programs, state"):
+    with pytest.raises(GuestCallFailed, match=r"commands, environment, programs, sync, state"):
         await kernel.workspace.ask("sing")
     assert await kernel.workspace.programs(["sh"]) == {"sh"}
 

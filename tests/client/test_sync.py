@@ -1,179 +1,64 @@
-"""The client without an event loop: also inside one, from several threads, and with Ctrl-C."""
+"""What lies in the notebook's folder can be read before any step has run, and nobody waits for it."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import subprocess
-import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from reprise.client import ClientClosed, Kernel, Output, StepFailed, connect
-from reprise.errors import UsageError
+from tests.client.conftest import Connect
 
 
-@pytest.fixture
-def here(env: dict[str, str], folder: Path) -> Iterator[Kernel]:
-    with connect(folder=folder, env=env) as kernel:
-        yield kernel
-
-
-def test_a_session_from_plain_python(here: Kernel, tmp_path: Path) -> None:
-    assert here.started
-    assert here.run("x = 6 * 7; x").value == "42"
-    assert here.command("echo $((6 * 7))").stdout == "42\n"
-    here.upload(b"data", "in.txt")
-    assert here.read("in.txt") == b"data"
-    assert "in.txt" in [entry.path for entry in here.files()]
-    here.get("in.txt", tmp_path / "out.txt")
-    assert (tmp_path / "out.txt").read_bytes() == b"data"
-    (artifact,) = here.artifacts()
-    assert here.artifact_bytes(artifact) == b"data"
-    seq = here.steps()[-1].step.seq
-    here.run("x = 0")
-    here.rewind(seq)
-    assert here.run("x").value == "42"
-    background = here.background("sleep 600")
-    assert [each.command for each in here.background_commands()] == [background.command]
-    assert background.status().running
-    assert background.stop().ok
-    assert not background.wait(30).running
-    assert here.state().seq >= seq
-    here.restart()
-    with pytest.raises(StepFailed):
-        here.run("x", check=True)
-    assert here.reset() > seq
-
-
-def test_outputs_and_questions_come_to_the_thread_that_waits(here: Kernel) -> None:
-    threads: set[int] = set()
-    heard: list[str] = []
-
-    def output(each: Output) -> None:
-        threads.add(threading.get_ident())
-        heard.append(each.text)
-
-    def answer(prompt: str, password: bool) -> str:
-        threads.add(threading.get_ident())
-        heard.append(prompt)
-        return "Ada"
-
-    code = "print('first', flush=True)\nprint('hello', input('who? '))"
-    result = here.run(code, on_output=output, on_input=answer)
-    assert result.stdout == "first\nhello Ada\n"
-    assert "".join(heard) == "first\nwho? hello Ada\n"
-    assert threads == {threading.get_ident()}
-
-
-def test_a_callback_that_fails_is_the_callers_error(here: Kernel) -> None:
-    def broken(_: Output) -> None:
-        raise LookupError("mine")
-
-    with pytest.raises(LookupError, match="mine"):
-        here.run("print('x')", on_output=broken)
-    assert here.run("1").value == "1"
-
-
-def test_outputs_are_iterated_over(here: Kernel) -> None:
-    running = here.stream("print('a', flush=True); input(); print('b')", on_input=lambda *_: "")
-    assert "".join(each.text for each in running) == "a\nb\n"
-    assert running.result().ok
-    command = here.stream_command("echo c")
-    assert command.result().stdout == "c\n"  # nobody has to iterate
-
-
-async def test_it_works_inside_a_running_loop(env: dict[str, str], folder: Path) -> None:
-    # As in a notebook's cell: a loop runs in this thread, and is not asked for anything.
-    ticks = 0
-
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            ticks += 1
-            await asyncio.sleep(0)
-
-    ticking = asyncio.ensure_future(tick())
-    with connect(folder=folder, env=env) as kernel:
-        assert kernel.run("6 * 7").value == "42"
-        before = ticks
-        result = await asyncio.to_thread(kernel.command, "echo from a thread")
-        assert result.stdout == "from a thread\n"
-        assert ticks > before
-    ticking.cancel()
-
-
-def test_several_threads_share_one_client(here: Kernel) -> None:
-    results: dict[int, str] = {}
-
-    def work(number: int) -> None:
-        results[number] = here.command(f"echo {number}").stdout
-
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    assert results == {n: f"{n}\n" for n in range(8)}
-
-
-def test_another_thread_interrupts_what_runs(here: Kernel) -> None:
-    def interrupt(_: Output) -> None:
-        threading.Thread(target=here.interrupt).start()
-
-    result = here.run("import time\nprint('on', flush=True)\ntime.sleep(600)", on_output=interrupt)
-    assert result.status == "interrupted"
-
-
-def test_a_closed_client_says_so(env: dict[str, str], folder: Path) -> None:
-    kernel = connect(folder=folder, env=env)
-    kernel.close()
-    kernel.close()
-    with pytest.raises(ClientClosed):
-        kernel.run("1")
-    with pytest.raises(UsageError):
-        connect("not an id", env=env)
-
-
-#: A script that a person would stop with Ctrl-C: its step is interrupted and the session goes on.
-SCRIPT = """
-import sys
-from reprise.client import connect
-
-with connect(folder=sys.argv[1]) as kernel:
-    print(kernel.session, flush=True)
-    def shown(output):
-        print("running", flush=True)
-    try:
-        kernel.run("print('on', flush=True)\\nimport time\\ntime.sleep(600)", on_output=shown)
-    except KeyboardInterrupt:
-        print("interrupted", flush=True)
-    last = kernel.steps()[-1]
-    print(last.outcome.status, kernel.run("6 * 7").value, flush=True)
-"""
-
-
-def test_ctrl_c_interrupts_the_step_and_leaves_the_session_well(
-    env: dict[str, str], folder: Path
+@pytest.mark.parametrize("backend", ["bubblewrap"], indirect=True)
+async def test_the_folder_is_there_before_the_first_step_by_an_upload_of_the_systems(
+    connect: Connect, folder: Path
 ) -> None:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("REPRISE_")}
-    with subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(folder)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**kept, **env},
-    ) as process:
-        try:
-            assert process.stdout is not None
-            assert len(process.stdout.readline()) == 37
-            assert "running" in process.stdout.readline()
-            process.send_signal(signal.SIGINT)
-            rest, _ = process.communicate(timeout=120)
-        finally:
-            process.kill()
-    assert "interrupted\ninterrupted 42\n" in rest
-    assert process.returncode == 0
+    (folder / "data.csv").write_text("a\n")
+    kernel = await connect()
+    paths = {entry.path for entry in await kernel.files()}
+    assert "data.csv" not in paths
+    assert await kernel.workspace.sync()
+    assert await kernel.read("data.csv") == b"a\n"
+    assert await kernel.workspace.sync()
+    (folder / "data.csv").write_text("b\n")
+    assert await kernel.workspace.sync()
+    assert await kernel.read("data.csv") == b"b\n"
+    recorded = [(step.step.kind, step.step.new.actor.kind) for step in await kernel.steps()]
+    assert recorded == [("upload", "system"), ("upload", "system")]
+    assert (await kernel.run("open('data.csv').read()")).value == "'b\\n'"
+
+
+@pytest.mark.parametrize("backend", ["bubblewrap"], indirect=True)
+async def test_while_a_step_runs_nothing_comes_in_and_nobody_waits(
+    connect: Connect, folder: Path
+) -> None:
+    kernel = await connect()
+    (folder / "before").write_text("a")
+    began = asyncio.Event()
+    running = asyncio.create_task(
+        kernel.run(
+            "import time\nprint('began', flush=True)\n"
+            "while not __import__('os').path.exists('go'): time.sleep(0.01)",
+            on_output=lambda _: began.set(),
+        )
+    )
+    await began.wait()
+    (folder / "late").write_text("a")
+    assert not await kernel.workspace.sync()
+    assert {"before"} == {e.path for e in await kernel.files()} & {"before", "late"}
+    await kernel.interrupt()
+    await running
+    assert await kernel.workspace.sync()
+    assert "late" in {entry.path for entry in await kernel.files()}
+
+
+@pytest.mark.parametrize("backend", ["process"], indirect=True)
+async def test_without_a_workspace_of_its_own_there_is_nothing_to_bring_in(
+    connect: Connect, folder: Path
+) -> None:
+    (folder / "data.csv").write_text("a\n")
+    kernel = await connect()
+    assert await kernel.workspace.sync()
+    assert await kernel.read("data.csv") == b"a\n"
+    assert await kernel.steps() == []

@@ -198,6 +198,14 @@ class LiveWorkspace:
         found = [_status(each) for each in told] if isinstance(told, list) else []
         return sorted(found, key=lambda each: each.command)
 
+    async def sync(self) -> bool:
+        """Bring in what changed in the notebook's folder, which else the next step does.
+
+        False while a step runs or waits, which does it by itself. Before a session's first step
+        nothing lies in its workspace without this.
+        """
+        return (await self.ask("sync")).content.get("synced") is True
+
     async def environment(self) -> tuple[str, str | None]:
         """Digest of the environment that the session runs in now, and why its network is shut."""
         content = (await self.ask("environment")).content

@@ -131,10 +131,11 @@ class Router:
         elif kind == "shutdown_request":
             self._begin(self._shutdown(request))
         elif kind == "workspace_request" and channel == "control":
-            if workspace.between_steps(request.message):
-                self._main_lane().put(request)
+            lane = self._main_lane()
+            if workspace.between_steps(request.message, idle=lane.idle):
+                lane.put(request)
             else:
-                self._begin(self._workspace(request))
+                self._begin(self._workspace(request, between=False))
         elif kind == "attach_request" and channel == "control":
             self._begin(self._attach(request))
         elif kind == "connect_request":
@@ -181,7 +182,7 @@ class Router:
             if request.message.msg_type == "step_request":
                 return await self._requested(request)
             if request.message.msg_type == "workspace_request":
-                await self._workspace(request)
+                await self._workspace(request, between=True)
                 return False
             return await self._run_cell(request)
         except Exception as error:
@@ -557,10 +558,12 @@ class Router:
                 await self._end_running()
         await self._late.finish(STOP_S)
 
-    async def _workspace(self, request: Request) -> None:
-        """The command line asks for files, or for a reset, of the live workspace."""
+    async def _workspace(self, request: Request, *, between: bool) -> None:
+        """Somebody asks for files, or for a reset, of the live workspace."""
         asked = request.message.content()
-        content, data = await workspace.answer(self.session, asked, self._agent_token)
+        content, data = await workspace.answer(
+            self.session, asked, self._agent_token, between=between
+        )
         parent = request.message.raw_header
         self._clients.answer(request, make("workspace_reply", content, parent=parent, buffers=data))
 

@@ -1,7 +1,8 @@
 """The workspace of a running kernel, for other processes: answers to `workspace_request`.
 
 What each operation asks and answers is in docs/messages.md. It reads what is there and, but for
-`reset` and `keep`, changes nothing; so it is not logged, save that a reset is a step.
+`reset`, `sync` and `keep`, changes nothing; so it is not logged, save that a reset is a step, and
+what a sync brings in is one.
 """
 
 from __future__ import annotations
@@ -25,21 +26,30 @@ PROGRAM_NAME = 4_000
 Answer = tuple[dict[str, Json], list[bytes]]
 
 
-def between_steps(message: Message) -> bool:
-    """Whether a workspace_request has to wait for its turn among the steps."""
+def between_steps(message: Message, *, idle: bool) -> bool:
+    """Whether a workspace_request has to wait for its turn among the steps. idle: whether none
+    runs or waits; else what is queued brings in itself what a `sync` would."""
     try:
-        return message.content().get("op") in ("state", "reset")
+        op = message.content().get("op")
+        return op in ("state", "reset") or (op == "sync" and idle)
     except Malformed:
         return False
 
 
-async def answer(session: LiveSession, content: Mapping[str, Json], token: str) -> Answer:
+async def answer(
+    session: LiveSession, content: Mapping[str, Json], token: str, *, between: bool
+) -> Answer:
     """The router's side. Errors of the guest are told in the reply.
 
-    token: what an agent has to show.
+    token: what an agent has to show.  between: whether this is a moment between two steps.
     """
     try:
         await session.ready()
+        if content.get("op") == "sync":
+            if between:
+                await session.fresh()
+                await session.upkeep.sync_folder()
+            return {"status": "ok", "synced": between}, []
         told, data = await _answer(session, content, actor_of(content, token))
         return {"status": "ok", **told}, data
     except (RepriseError, TypeError, ValueError) as error:
@@ -82,7 +92,7 @@ async def _answer(session: LiveSession, content: Mapping[str, Json], actor: Acto
         case other:
             raise GuestCallFailed(
                 f"No operation {other!r}; there are list, read, keep, commands, environment, "
-                "programs, state and reset."
+                "programs, sync, state and reset."
             )
 
 
