@@ -12,23 +12,13 @@ import httpx
 import websocket
 
 from reprise_server.agent.scripted import Step, calls, says
-from tests.fixtures.agent_server import Agents, start_agents
+from tests.fixtures.agent_server import FRAME, PAGE, Agents, refused, start_agents
 from tests.fixtures.kernel import Database
 from tests.fixtures.server import PATIENCE, Serve
-
-#: What a browser says of a page's own requests, and of an iframe that it loads.
-PAGE = {"Sec-Fetch-Dest": "empty", "Sec-Fetch-Mode": "cors", "Sec-Fetch-Site": "same-origin"}
-FRAME = {"Sec-Fetch-Dest": "iframe", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Site": "same-origin"}
 
 
 def command(line: str) -> Step:
     return calls("run_command", {"command": line})
-
-
-def refused(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
-    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code), answer.text
-    found: dict[str, Any] = answer.json()["error"]
-    return found
 
 
 def question_of(agents: Agents, conversation: str) -> dict[str, Any]:
@@ -179,9 +169,7 @@ def test_a_question_of_the_models_own_is_answered_in_words(agents: Agents) -> No
 
 
 def test_a_browser_approves_in_the_frame_alone(agents: Agents) -> None:
-    conversation, words = agents.begin(
-        command("echo \x1b[31mred\u202e"), says("Ran.")
-    )
+    conversation, words = agents.begin(command("echo \x1b[31mred\u202e"), says("Ran."))
     agents.say(conversation, words)
     question = question_of(agents, conversation)
     path = f"conversations/{conversation}/questions/{question['id']}"
