@@ -15,6 +15,7 @@ from reprise.errors import RepriseError
 from reprise.log.conversation import MAX_BODY
 from reprise.log.postgres import Log
 from reprise.skills.disclosure import Disclosure
+from reprise.workspace.manifest import check_path
 from reprise_server.agent.contract import RESULT_CHARACTERS, BadCall, Decided, Tool
 from reprise_server.agent.tools.schemas import check_input
 from reprise_server.agent.tools.toolbox import toolbox
@@ -142,7 +143,7 @@ async def attempt(bench: ToolBench, tool: Tool, given_: Any, *, run: bool) -> st
     assert (act.tool, act.effect) == (tool.name, EFFECTS[tool.name])
     assert act.input == checked
     assert len(act.title) < 3_000
-    assert all(path and not path.startswith(("/", "..")) for path in act.paths)
+    assert all(path == "" or check_path(path) == path for path in act.paths)
     if not run or _endless(act.code):
         return act.title
     bench.answers = [Decided("yes", "terminal")]

@@ -37,10 +37,9 @@ PIECE: Final = 32 << 10
 MOST_FILES: Final = 5_000
 MOST_READ: Final = 64 << 20
 SECONDS: Final = 15.0
-#: Files that an act names one by one. A search of more is one of any file: whatever a policy says
-#: of paths may be among them (no pattern judges a path that is not clean, so a deny holds).
+#: Files that an act names one by one. One of more is of the whole workspace, and policies see it so.
 MOST_NAMED: Final = 200
-ANY: Final = "."
+ANY: Final = ""
 #: Lines that are shown, and that are counted.
 MOST_SHOWN: Final = 200
 MOST_COUNTED: Final = 10_000
