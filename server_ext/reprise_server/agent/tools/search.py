@@ -37,7 +37,7 @@ PIECE: Final = 32 << 10
 MOST_FILES: Final = 5_000
 MOST_READ: Final = 64 << 20
 SECONDS: Final = 15.0
-#: Files that an act names one by one. One of more is of the whole workspace, and policies see it so.
+#: Files that an act names one by one. With more it is of the whole workspace, as policies see it.
 MOST_NAMED: Final = 200
 ANY: Final = ""
 #: Lines that are shown, and that are counted.
