@@ -33,7 +33,7 @@ class SaveArtifact:
 
     async def act(self, given: Mapping[str, Json], situation: Situation) -> Act:  # noqa: ARG002
         path = await self._files.clean(given["path"])
-        workspace = await self._files.place.workspace()
+        workspace = await self._files.place.files()
         try:
             found = await workspace.about(path) if path else None
         except GuestCallFailed as error:

@@ -150,6 +150,13 @@ class Place:
     async def workspace(self) -> LiveWorkspace:
         return (await self.kernel()).workspace
 
+    async def files(self) -> LiveWorkspace:
+        """The workspace, with what has changed in the notebook's folder brought in, as the next
+        step would: before the first step nothing of it is there."""
+        workspace = await self.workspace()
+        await workspace.sync()
+        return workspace
+
     async def surroundings(self) -> Surroundings:
         """What code runs in, as the kernel says now; nothing may go out once it is shut."""
         found = await (await self.workspace()).surroundings()

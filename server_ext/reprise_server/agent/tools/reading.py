@@ -74,11 +74,11 @@ class Files:
 
     async def there(self, *, own: bool = False) -> tuple[Entry, ...]:
         """All that lies in the workspace, without hashes. own: Reprise's own folder, too."""
-        return (await (await self.place.workspace()).manifest(hashes=False, own=own)).entries
+        return (await (await self.place.files()).manifest(hashes=False, own=own)).entries
 
     async def read(self, path: str) -> bytes:
         """A file's bytes. Raises BadCall: not there, no file, too large."""
-        workspace = await self.place.workspace()
+        workspace = await self.place.files()
         try:
             return await workspace.read(path, limit=MOST_BYTES)
         except TooLarge as error:

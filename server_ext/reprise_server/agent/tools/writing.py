@@ -141,7 +141,7 @@ class WriteFile:
 
     async def _there(self, path: str) -> bytes | None:
         """What the file holds; None where none is. Raises BadCall where none can be."""
-        workspace = await self._files.place.workspace()
+        workspace = await self._files.place.files()
         try:
             found = await workspace.about(path)
             if found is None:
