@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from reprise_server.agent.contract import Entry
 from reprise_server.agent.exact import escaped, pieces
-from reprise_server.api.deciding import VIEW_S, Choice, Decisions, Matter
+from reprise_server.api.deciding import VIEW_S, Decisions
 from reprise_server.api.decision_frame import decision_page, message_page
+from reprise_server.api.matter import Choice, Matter
 from reprise_server.api.people import Person
 from reprise_server.api.questions import matter_of, open_questions
 from reprise_server.api.refusals import Refused

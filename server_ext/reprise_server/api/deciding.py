@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from reprise_server.api.matter import Matter
 from reprise_server.api.people import Person
 from reprise_server.api.refusals import Refused
 
@@ -29,36 +30,6 @@ _TAKEN_S: Final = 60.0
 _REASON: Final = 2_000
 
 How = Literal["pressed", "elsewhere", "timeout"]
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One button.
-
-    look: accept and warn widen something, reject does not.  shows: what else has to be seen before
-    it can be pressed, exactly (name, text).  reason: whether a reason can be given with it.
-    """
-
-    option: str
-    label: str
-    look: Literal["accept", "warn", "reject"]
-    shows: tuple[tuple[str, str], ...] = ()
-    reason: bool = False
-
-
-@dataclass(frozen=True)
-class Matter:
-    """What is to be decided.
-
-    title: one line.  said: names and texts, each shown exactly.  why: why it is asked.
-    ending: what a person reads when nobody answered in time.
-    """
-
-    title: str
-    said: tuple[tuple[str, str], ...]
-    why: str
-    choices: tuple[Choice, ...]
-    ending: str
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from reprise_server.agent.exact import pieces
-from reprise_server.api.deciding import Choice, Matter
+from reprise_server.api.matter import Choice, Matter
 
 FOLDER: Final = Path(__file__).with_name("frame")
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from reprise.errors import NotAllowed
 from reprise.log.connect import KERNEL_ROLE
-from reprise_server.api.deciding import Choice, Matter
 from reprise_server.api.document import JUPYTERS
+from reprise_server.api.matter import Choice, Matter
 from reprise_server.api.people import Person
 from reprise_server.api.refusals import Refused
 

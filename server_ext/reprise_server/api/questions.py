@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from reprise.settings import DEFAULT_ENVIRONMENT
 from reprise_server.agent.contract import Entry
-from reprise_server.api.deciding import Choice, Matter
+from reprise_server.api.matter import Choice, Matter
 
 #: Calls of before that a rule would have matched too, which are named.
 _MOST_NAMED: Final = 20
