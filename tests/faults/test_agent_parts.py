@@ -36,7 +36,8 @@ def agent(module_kernels: Kernels) -> Iterator[Agent]:
 @pytest.mark.parametrize("victim", ["sandbox", "router"])
 @pytest.mark.parametrize("point", POINTS)
 def test_what_runs_the_steps_dies_at(agent: Agent, point: str, victim: str) -> None:
-    """Between two steps it costs nothing: the state is played again, the turn goes on."""
+    """The turn goes on: the state is played again for the next call. One that is on its way just
+    then dies with its sandbox, or comes to no step at all; and is told so."""
     conversation, words = agent.conversation(":")
     process = agent.start(conversation, words, f"{point}:pause")
     stopped(process)
@@ -46,7 +47,17 @@ def test_what_runs_the_steps_dies_at(agent: Agent, point: str, victim: str) -> N
     go_on(process)
     assert ended(process) == 0
     results = whole(agent, conversation)
-    assert [body["status"] for body in results.values()] == ["ok", "ok"]
+    steps = agent.steps(conversation)
+    for call, body in results.items():
+        if call not in steps:
+            assert (victim, body["status"]) == ("router", "error"), results
+            continue
+        step = steps[call]
+        assert step.outcome is not None
+        status = step.outcome.status
+        assert status == "ok" or (victim, status) == ("sandbox", "died")
+        assert body["status"] == ("ok" if status == "ok" else "error"), results
+        assert f"step {step.step.seq} · {status}" in body["content"][0]["text"]
 
 
 @pytest.mark.parametrize(("victim", "outcome"), [("sandbox", "died"), ("router", "lost")])
@@ -78,10 +89,11 @@ def test_postgres_goes_at(agent: Agent, database: Database, point: str, how: str
         database.server.start()
     else:
         database.lose_connections()
+    agent.trace()  # the kernel holds its session again
     go_on(process)
     assert ended(process) == 0
     results = whole(agent, conversation)
-    assert [body["status"] for body in results.values()] == ["ok", "ok"]
+    assert [body["status"] for body in results.values()] == ["ok", "ok"], results
 
 
 def test_all_of_it_dies_at_once(agent: Agent, database: Database) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from reprise.client import KernelGone
 from reprise.errors import SessionNotFound
 from reprise.log.postgres import Log
 from reprise.log.store import StepRecord
@@ -64,7 +65,11 @@ class Surrounded:
     notebook: str | None
 
     async def situation(self, taints: tuple[Taint, ...]) -> Situation:
-        found = await self.place.surroundings()
+        try:
+            found = await self.place.surroundings()
+        except KernelGone:
+            # It asked a kernel that had just gone. Nothing runs by asking: the next one is asked.
+            found = await self.place.surroundings()
         return Situation(
             self.who,
             found.environment,
