@@ -15,7 +15,7 @@ from typing import Any, Final
 
 #: An image, a link, a reference, a tag, an address, and what TeX has of these.
 _NEEDED: Final = re.compile(
-    r"!\[|\]\(|\]\[|\]:|<[A-Za-z/!?]|//|www\.|\\\\|@"
+    r"!\[|\]\(|\]\[|\]:|<[A-Za-z/!?]|//|www\.|\\\\|@|&(?:#|[A-Za-z]+;)"
     r"|[A-Za-z][A-Za-z0-9+.-]*:[^\s]"
     r"|\\(?:href|url|include|input|style|class|cssId|data|require|unicode|html)",
     re.IGNORECASE,
