@@ -14,8 +14,7 @@ import platform
 import threading
 import time
 import uuid
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
 
@@ -30,20 +29,12 @@ from reprise_server.agent.conversation import Conversation
 from reprise_server.agent.parts import Around
 from reprise_server.agent.questions import NotWaiting, Questions
 from reprise_server.agent.undo import Undone, undo
+from reprise_server.agent.watching import MOST_WAITING, Ordered, Told, Waiting, Watch
 
 logger = logging.getLogger("reprise.agent")
 
 T = TypeVar("T")
 
-#: What a watcher is told: {"type": "entry", "entry": {…}} for each entry, in order and gapless,
-#: and for eyes only, never stored: {"type": "delta", "delta": {…}}; {"type": "again"}: what came of
-#: the answer so far is of an attempt that failed; {"type": "shown", "call", "text"}: what a running
-#: call shows; {"type": "stopping"}; {"type": "note" | "cut", "text"}; {"type": "ended", "status"}.
-Told = Mapping[str, Any]
-Watch = Callable[[Told], None]
-
-#: Things for eyes only that wait for one watcher. A slow one misses some, and no entry.
-MOST_WAITING: Final = 2_000
 #: Seconds that what a conversation works with stays open after its turn.
 LINGER_S: Final = 600.0
 #: Rounds of the loop after which a question whose entry was told waits at the latest.
@@ -177,7 +168,7 @@ class Running:
         A turn that another process runs is told as far as it was stored when this began.
         Raises ConversationNotFound, DatabaseUnavailable.
         """
-        waiting = _Waiting(asyncio.get_running_loop())
+        waiting = Waiting(asyncio.get_running_loop())
         watch = await self.watch(conversation, waiting.put, after)
         try:
             yield waiting
@@ -348,7 +339,7 @@ class Running:
 
     async def _watch(self, conversation: uuid.UUID, tell: Watch, after: int) -> Watch:
         live = await self._of(conversation)
-        watch = _Ordered(tell, after)
+        watch = Ordered(tell, after)
         live.watches.append(watch)
         try:
             known = Conversations(await self.log())
@@ -383,68 +374,8 @@ def _open(conversation: Conversation) -> set[str]:
     return {str(question["id"]) for question in course.open_questions(conversation.entries)}
 
 
-class _Ordered:
-    """Passes entries on in order, each once: those that are read, then those that come."""
-
-    def __init__(self, tell: Watch, after: int) -> None:
-        self._tell = tell
-        self.seen = after
-        self._held: list[Told] | None = []
-
-    def stored(self, entry: Mapping[str, Any]) -> None:
-        if entry["seq"] > self.seen:
-            self.seen = entry["seq"]
-            self._tell({"type": "entry", "entry": entry})
-
-    def follow(self) -> None:
-        held, self._held = self._held or [], None
-        for told in held:
-            self(told)
-
-    def __call__(self, told: Told) -> None:
-        if self._held is not None:
-            self._held.append(told)
-        elif told["type"] == "entry":
-            self.stored(told["entry"])
-        else:
-            self._tell(told)
-
-
-class _Waiting:
-    """What was told in another thread, read on this loop."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._told: deque[Told] = deque()
-        self._passing = 0
-        self._came = asyncio.Event()
-
-    def put(self, told: Told) -> None:
-        """In the other thread. Raises RuntimeError when the loop is closed."""
-        self._loop.call_soon_threadsafe(self._take, told)
-
-    def _take(self, told: Told) -> None:
-        passing = told["type"] in ("delta", "shown")
-        if passing and self._passing >= MOST_WAITING:
-            return
-        self._passing += passing
-        self._told.append(told)
-        self._came.set()
-
-    def __aiter__(self) -> AsyncIterator[Told]:
-        return self
-
-    async def __anext__(self) -> Told:
-        while not self._told:
-            self._came.clear()
-            await self._came.wait()
-        told = self._told.popleft()
-        self._passing -= told["type"] in ("delta", "shown")
-        return told
-
-
 def now_us() -> int:
     return time.time_ns() // 1000
 
 
-__all__ = ["Running", "Told", "TurnEnd", "Watch"]
+__all__ = ["MOST_WAITING", "Running", "Told", "TurnEnd", "Watch"]

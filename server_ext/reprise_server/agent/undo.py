@@ -17,7 +17,6 @@ from reprise.client.holder import held_elsewhere, running_kernel
 from reprise.errors import RepriseError
 from reprise.log.model import Actor, Json
 from reprise.log.postgres import Log
-from reprise.log.store import StepRecord
 from reprise_server.agent import course
 from reprise_server.agent.contract import Document, Edit, Entry
 from reprise_server.agent.conversation import Conversation
@@ -32,6 +31,8 @@ OpenDocument = Callable[[str], Awaitable[Document]]
 _FORKS: Final = uuid.UUID("1f2c2b6e-5b0f-4a55-9c53-0d9d6a6f3a11")
 #: Ends of calls whose result says less than what they may have done.
 UNKNOWN: Final = ("lost", "cancelled", "error")
+#: Tools whose input says what they do to cells.
+EDITING: Final = frozenset({"edit_notebook", "run_cells"})
 #: Things outside that are named one by one.
 _MOST: Final = 100
 
@@ -92,9 +93,15 @@ async def undo(
         turn = latest(entries)
         if turn is None:
             raise CannotUndo("There is no turn that could be undone.")
-        of_turn = [entry for entry in entries if entry.turn == turn]
+        since = since_turn(entries, turn)
+        of_turn = [entry for entry in since if entry.turn == turn]
         left = before(entries, turn)
-        first, others = await _followed(log, of_turn, left, Actor("agent", str(writer.id), turn))
+        steps = await _steps_of(log, left, Actor("agent", str(writer.id), turn))
+        wanted, at = left, await _last(log, left)
+        if steps:
+            # As it was before the turn: a fork, whose id an undo that was cut finds again.
+            wanted, at = uuid.uuid5(_FORKS, f"{writer.id} {turn} {steps[0]}"), steps[0] - 1
+        others = await _others(log, [left, *sessions(since)], wanted, str(writer.id), at)
         if others and not fork:
             listed = ", ".join(map(str, others[:10])) + (" and more" if len(others) > 10 else "")
             raise CannotUndo(
@@ -103,17 +110,13 @@ async def undo(
                 " without them; they stay in the session that is left.",
                 others,
             )
-        outside = await _outside(log, of_turn, left)
+        outside = await _outside(log, of_turn, left, steps)
+        if steps:
+            await log.fork(left, at, identity=wanted)
         session = uuid.UUID(course.session_of(entries))
-        wanted = left
-        if first is not None:
-            # As it was before the turn: a fork, whose id an undo that was cut finds again.
-            wanted = uuid.uuid5(_FORKS, f"{writer.id} {turn} {first}")
-            await log.fork(left, first - 1, identity=wanted)
         if session != wanted:
             await conversation.append(writer, "session", {"session": str(wanted), "why": "undo"})
         await _lead(log, session if session != wanted else left, wanted)
-        at = await _steps(log, left) - 1 if first is None else first - 1
         path = entries[0].body.get("notebook")
         put, why = await _put_back(open_document, path, of_turn, writer.blobs.get)
         done = Undone(turn, wanted, at, put.cells, put.kept, outside, why)
@@ -143,66 +146,78 @@ def before(entries: Iterable[Entry], turn: int) -> uuid.UUID:
     return uuid.UUID(session)
 
 
+def since_turn(entries: Sequence[Entry], turn: int) -> Sequence[Entry]:
+    """The entries from the beginning of a turn on."""
+    first = next(n for n, e in enumerate(entries) if e.kind == "said" and e.turn == turn)
+    return entries[first:]
+
+
+def sessions(entries: Iterable[Entry]) -> list[uuid.UUID]:
+    """Those that the conversation went on to."""
+    return [uuid.UUID(entry.body["session"]) for entry in entries if entry.kind == "session"]
+
+
 def edits(of_turn: Iterable[Entry]) -> list[Edit]:
     """What a turn's calls did to cells, in their order; those of a lost call as it may have."""
     found: list[Edit] = []
     acts: dict[str, Any] = {}
+    running: dict[str, None] = {}
     for entry in of_turn:
         if entry.kind == "called":
             acts[str(entry.body["id"])] = entry.body.get("act")
+        elif entry.kind == "running":
+            running[str(entry.body["id"])] = None
         elif entry.kind == "result":
             told = [Edit.of(each) for each in entry.body["edits"]]
-            act = acts.get(str(entry.body["id"]))
-            if not told and act and entry.body["status"] in UNKNOWN:
-                told = list(edits_of(act["input"]))
+            name = str(entry.body["id"])
+            if not told and name in running and entry.body["status"] in UNKNOWN:
+                told = _perhaps(acts.get(name))
+            running.pop(name, None)
             found += told
+    for name in running:
+        found += _perhaps(acts.get(name))
     return found
+
+
+def _perhaps(act: Any) -> list[Edit]:
+    """What a call whose end nobody saw may have done to cells."""
+    return list(edits_of(act["input"])) if act and act["tool"] in EDITING else []
 
 
 # The session --------------------------------------------------------------------------------------
 
 
-async def _followed(
-    log: Log, of_turn: Sequence[Entry], left: uuid.UUID, who: Actor
-) -> tuple[int | None, list[int]]:
-    """The turn's first step in the session that it began in, and steps of others since: there, and
-    in the sessions that it went on to."""
-    first: int | None = None
-    others: list[int] = []
-    async for record in (await log.reader(left)).records(outputs=False):
-        if record.step.new.actor == who:
-            first = record.step.seq if first is None else first
-        elif first is not None and _of_somebody(record):
-            others.append(record.step.seq)
-    for session in _sessions(of_turn):
-        if session != left:
-            reader = await log.reader(session)
-            since = (await reader.info()).fork_seq
-            start = 0 if since is None else since + 1
-            others += [
-                record.step.seq
-                async for record in reader.records(start, outputs=False)
-                if record.step.new.actor != who and _of_somebody(record)
-            ]
-    return first, others
+async def _steps_of(log: Log, session: uuid.UUID, who: Actor) -> list[int]:
+    """A turn's steps in a session."""
+    records = (await log.reader(session)).records(outputs=False)
+    return [record.step.seq async for record in records if record.step.new.actor == who]
 
 
-def _of_somebody(record: StepRecord) -> bool:
-    """Whether a step is anybody's work; what the system brought in comes in again by itself."""
-    return record.step.new.actor.kind != "system"
+async def _last(log: Log, session: uuid.UUID) -> int:
+    return (await (await log.reader(session)).info()).steps - 1
 
 
-def _sessions(of_turn: Iterable[Entry]) -> list[uuid.UUID]:
-    """Those that a turn went on to; an undo's own fork is none of them."""
-    return [
-        uuid.UUID(entry.body["session"])
-        for entry in of_turn
-        if entry.kind == "session" and entry.body["why"] != "undo"
-    ]
+async def _others(
+    log: Log, visited: Sequence[uuid.UUID], wanted: uuid.UUID, conversation: str, at: int
+) -> list[int]:
+    """Steps that are neither this conversation's nor the system's, which would be left: after step
+    `at` of the first session, and in those that it went on to.
 
-
-async def _steps(log: Log, session: uuid.UUID) -> int:
-    return (await (await log.reader(session)).info()).steps
+    What the system brought in (changed files) comes in again by itself.
+    """
+    found: list[int] = []
+    for number, session in enumerate(dict.fromkeys(visited)):
+        if session == wanted and number > 0:
+            continue  # where it goes back to
+        reader = await log.reader(session)
+        forked = (await reader.info()).fork_seq
+        start = at + 1 if number == 0 else 0 if forked is None else forked + 1
+        async for record in reader.records(start, outputs=False):
+            actor = record.step.new.actor
+            ours = actor.kind == "agent" and actor.conversation == conversation
+            if not ours and actor.kind != "system":
+                found.append(record.step.seq)
+    return found
 
 
 async def _lead(log: Log, session: uuid.UUID, to: uuid.UUID) -> None:
@@ -217,21 +232,26 @@ async def _lead(log: Log, session: uuid.UUID, to: uuid.UUID) -> None:
     await log.rebind(session, to)
 
 
-async def _outside(log: Log, of_turn: Sequence[Entry], left: uuid.UUID) -> tuple[str, ...]:
-    """What a turn did beyond its sessions, a line each: as its results say, and of steps whose
-    result nobody had as the record of the network says."""
+async def _outside(
+    log: Log, of_turn: Sequence[Entry], left: uuid.UUID, steps: Sequence[int]
+) -> tuple[str, ...]:
+    """What a turn did beyond its sessions, a line each: as its results say, and of its steps as
+    the record of the network says, whoever saw their end."""
     found: dict[str, None] = {}
-    session = left
+    called: dict[str, str] = {}
     for entry in of_turn:
-        if entry.kind == "session":
-            session = uuid.UUID(entry.body["session"])
+        if entry.kind == "called" and (entry.body.get("act") or {}).get("effect") == "outside":
+            called[str(entry.body["id"])] = str(entry.body["act"]["tool"])
         elif entry.kind == "result":
-            told = list(map(str, entry.body["outside"]))
-            if not told and entry.body["status"] in UNKNOWN:
-                reader = await log.reader(session)
-                for seq in entry.body["steps"]:
-                    told += (await Traffic.of(reader, seq)).lines(seq)
-            found.update(dict.fromkeys(told))
+            found.update(dict.fromkeys(map(str, entry.body["outside"])))
+            called.pop(str(entry.body["id"]), None)
+    running = {str(entry.body["id"]) for entry in of_turn if entry.kind == "running"}
+    for name, tool in called.items():
+        if name in running:
+            found[f"{tool} may have been called"] = None
+    reader = await log.reader(left)
+    for seq in steps:
+        found.update(dict.fromkeys((await Traffic.of(reader, seq)).lines(seq)))
     return tuple(found)[:_MOST]
 
 
