@@ -152,13 +152,13 @@ class Transcript:
 
 
 def _called(body: Mapping[str, Any]) -> str:
-    act, verdict = body.get("act"), body.get("verdict")
+    act, verdict = body.get("act"), body.get("verdict") or {}
     if act is None:
         return f"- {body['tool']}: {_short(str(body.get('problem')))}"
     what = act.get("code") or ", ".join(act.get("paths") or ()) or ""
     words = f"- {act['title']}" + (f": {_short(what)}" if what else "")
-    if verdict["decision"] != "allow" or verdict.get("grant") is not None:
-        words += f"  [{verdict['decision']}: {verdict['rule']}]"
+    if verdict.get("decision") != "allow" or verdict.get("grant") is not None:
+        words += f"  [{verdict.get('decision')}: {verdict.get('rule')}]"
     return words
 
 
