@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from reprise_server.agent.contract import Entry
 from reprise_server.agent.exact import escaped, pieces
-from reprise_server.api.deciding import VIEW_S, Decisions
+from reprise_server.api.deciding import VIEW_S, Decisions, NotNeeded
 from reprise_server.api.decision_frame import decision_page, message_page
 from reprise_server.api.matter import Choice, Matter
 from reprise_server.api.people import Person
@@ -134,6 +134,22 @@ def test_a_press_that_could_not_be_passed_on_is_none() -> None:
     clock.now += 2 * VIEW_S
     asyncio.run(decisions.press(decision.id, second["allow"], None, ALICE))
     assert tried == ["allow", "allow"]
+
+
+def test_a_press_for_what_was_decided_meanwhile_is_none() -> None:
+    clock = Clock()
+    decisions = Decisions(clock)
+
+    async def on_press(option: str, reason: str | None) -> None:
+        raise NotNeeded("It was answered in a terminal.")
+
+    decision, _ = decisions.open(MATTER, ALICE, "key", 60.0, on_press)
+    nonces = decisions.show(decision)
+    clock.now += 2 * VIEW_S
+    assert code(decisions.press(decision.id, nonces["allow"], None, ALICE)) == "decided"
+    assert decision.ended is not None
+    assert decision.ended.how == "elsewhere"
+    assert decisions.take(decision.id, "key", ALICE, "allow") is False
 
 
 def test_two_presses_at_once_are_one() -> None:

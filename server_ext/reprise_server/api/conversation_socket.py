@@ -30,7 +30,12 @@ from reprise_server.api.outbox import Outbox, TooSlow
 from reprise_server.api.people import person_of
 from reprise_server.api.questions import Open, open_questions
 from reprise_server.api.refusals import Refused, refusal
-from reprise_server.api.socket_messages import ANSWER_BYTES, About, Messages
+from reprise_server.api.socket_messages import (
+    ANSWER_BYTES,
+    MESSAGE_BYTES,
+    About,
+    Messages,
+)
 
 if TYPE_CHECKING:
     from reprise_server.api.service import Service
@@ -46,6 +51,8 @@ SLOW: Final = 4008
 REFUSED: Final = 4029
 GOING: Final = 1001
 
+#: A message that is larger by no more is refused in words; the rest by Tornado's close code 1009.
+_SLACK: Final = 64 << 10
 #: What is told for eyes only.
 _PASSING: Final = ("delta", "shown")
 
@@ -95,6 +102,8 @@ class ConversationSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):
         self.conversation = uuid.UUID(path["conversation"])
         self._after = int(query["after"])
         info, self._by = await service.conversing.of(self.conversation)
+        yours = await service.conversing.may(self.person, self._by) is None
+        self._notebook_here = yours and info.notebook is not None
         self._about = About(self.conversation, self._by, info.notebook, self.person, said.messages)
         self._after = min(self._after, info.entries - 1)
         service.sockets.enter(self.person.key)
@@ -102,8 +111,8 @@ class ConversationSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):
 
     @property
     def max_message_size(self) -> int:
-        """As Tornado asks for it; smaller bounds are kept here."""
-        return ANSWER_BYTES
+        """As Tornado asks for it; only a page of the notebook's has so much to say."""
+        return ANSWER_BYTES if self._notebook_here else MESSAGE_BYTES + _SLACK
 
     # Telling --------------------------------------------------------------------------------------
 

@@ -141,7 +141,8 @@ class TranscriptEndpoint(ConversationEndpoint):
 class SayEndpoint(ConversationEndpoint):
     path = "/conversations/{conversation}/say"
 
-    @operation("execute", status=202)
+    # What it works with is opened first: MCP servers start, the notebook is read.
+    @operation("execute", status=202, patience_s=300)
     async def post(self, asked: Asked) -> Any:
         info, by = await self.own(asked), self.person.name
         turn = await self.service.conversing.turn(
@@ -153,7 +154,7 @@ class SayEndpoint(ConversationEndpoint):
 class ContinueEndpoint(ConversationEndpoint):
     path = "/conversations/{conversation}/continue"
 
-    @operation("execute", status=202)
+    @operation("execute", status=202, patience_s=300)
     async def post(self, asked: Asked) -> Any:
         info, by = await self.own(asked), self.person.name
         turn = await self.service.conversing.turn(
@@ -174,7 +175,8 @@ class CancelTurnEndpoint(ConversationEndpoint):
 class UndoEndpoint(ConversationEndpoint):
     path = "/conversations/{conversation}/undo"
 
-    @operation("execute")
+    # A kernel goes over to the session before the turn, which may be played again for it.
+    @operation("execute", patience_s=900)
     async def post(self, asked: Asked) -> Any:
         info = await self.own(asked)
         done = await self.service.conversing.running.undo(

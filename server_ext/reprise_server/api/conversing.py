@@ -16,8 +16,9 @@ from reprise_server.agent.assembled import Assembly
 from reprise_server.agent.contract import Entry, Situation
 from reprise_server.agent.notebook.pages import Pages
 from reprise_server.agent.policy.trial import also_matched, past_calls
+from reprise_server.agent.questions import NotWaiting
 from reprise_server.agent.running import Running, Told
-from reprise_server.api.deciding import Decision
+from reprise_server.api.deciding import Decision, NotNeeded
 from reprise_server.api.governance import may_personally
 from reprise_server.api.people import Person
 from reprise_server.api.places import Places
@@ -185,9 +186,10 @@ class Conversing:
     async def decision(
         self, conversation: uuid.UUID, question: Open, person: Person
     ) -> Decision | None:
-        """What this person presses for an approval; None where nothing waits for a press here."""
+        """What this person presses for an approval; None where nothing waits for a press here, such
+        as for a question of a turn that another process runs."""
         left_s = question.body["until_us"] / 1e6 - time.time()
-        if not question.approves or left_s <= 0:
+        if not question.approves or left_s <= 0 or not await self.runs(conversation):
             return None
         key = f"question:{conversation}:{question.id}:{person.key}"
         known = self._service.decisions.under(key)
@@ -197,9 +199,12 @@ class Conversing:
         running = self.running
 
         async def on_press(option: str, reason: str | None) -> None:
-            await running.decide(
-                conversation, question.id, option, how="frame", by=person.name, reason=reason
-            )
+            try:
+                await running.decide(
+                    conversation, question.id, option, how="frame", by=person.name, reason=reason
+                )
+            except NotWaiting as error:
+                raise NotNeeded(str(error)) from error
 
         matter = matter_of(question, matched)
         decision, _ = self._service.decisions.open(matter, person, key, left_s, on_press)

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from reprise.errors import RepriseError
 from reprise_server.api.matter import Matter
 from reprise_server.api.people import Person
 from reprise_server.api.refusals import Refused
@@ -40,6 +41,10 @@ class Ended:
     told: str
     option: str | None = None
     reason: str | None = None
+
+
+class NotNeeded(RepriseError):
+    """What was pressed for does not wait any more: it was decided in another way."""
 
 
 #: Called with what was pressed, before the press is answered: (option, reason).
@@ -175,6 +180,9 @@ class Decisions:
         if decision.on_press is not None:
             try:
                 await decision.on_press(option, said)
+            except NotNeeded as error:
+                decision.ended = Ended("elsewhere", str(error))
+                raise Refused(409, "decided", f"{error} Nothing changed.") from error
             except BaseException:
                 # Whoever is to be told could not be. The nonce is used up all the same.
                 decision.ended = None
