@@ -481,6 +481,7 @@ def test_a_guest_does_not_act_with_the_rights_of_the_servers_owner(
         "denyHosts": ("POST", "environments/default/network/deny", places),
         "createEnvironment": ("POST", "environments", {"environment": "x", "from": "default"}),
         "removeEnvironment": ("DELETE", "environments/default", None),
+        "setPolicy": ("PUT", "policies", {"scope": "personal", "policy": "rules: []"}),
     }
     # Whatever widens rights is tried here: a new one cannot be forgotten.
     widening = {

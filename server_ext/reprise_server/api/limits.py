@@ -12,6 +12,8 @@ from reprise_server.api.refusals import Refused
 
 #: People whose counts are kept. Nobody gets a count before he has logged in.
 _MOST_KEPT: Final = 10_000
+#: Whoever asks again when told to is let in, whatever a clock's floats come to.
+_ROUNDING: Final = 1e-6
 
 
 class Limits:
@@ -40,7 +42,7 @@ class Limits:
         now = self._clock()
         left, since = self._left.get((who, action), (float(most), now))
         left = min(float(most), left + (now - since) * most / period)
-        if left < 1:
+        if left < 1 - _ROUNDING:
             wait = math.ceil((1 - left) * period / most)
             raise Refused(
                 429,
@@ -49,7 +51,7 @@ class Limits:
                 f"Ask again in {wait} s.",
                 retry_after_s=wait,
             )
-        self._left[who, action] = (left - 1, now)
+        self._left[who, action] = (max(0.0, left - 1), now)
         if len(self._left) > _MOST_KEPT:
             self._forget(now)
 
