@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from reprise_server.agent.contract import ModelFailed
 from reprise_server.agent.model.failures import ContextFull
+from reprise_server.agent.model.pictures import LEFT_OUT
 from reprise_server.agent.scripted import (
     HANG_UP,
     Break,
@@ -405,3 +407,40 @@ async def test_usage_that_an_endpoint_leaves_out_is_estimated(scripted: Scripted
     assert answered.usage["estimated"] is True
     assert answered.usage["input_tokens"] > 0
     assert answered.usage["output_tokens"] > 0
+
+
+async def test_an_image_that_the_endpoint_refuses_does_not_stop_the_conversation(
+    scripted: ScriptedModel,
+) -> None:
+    """Neither in this request nor in later ones; other refusals stay what they are."""
+    source = {"type": "base64", "media_type": "image/png", "data": "aGVsbG8="}
+    image = {"type": "image", "source": source}
+    use = {"type": "tool_use", "id": "toolu_1", "name": "read_notebook", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [image]}
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "Look."}, image]},
+        {"role": "assistant", "content": [use]},
+        {"role": "user", "content": [result]},
+    ]
+    asked = replace(prompt(), messages=messages)
+    refusal = error(400, "invalid_request_error", "Could not process image")
+    scripted.then(refusal, says("I see none."), says("Still none."))
+    async with speaking(scripted) as model:
+        first = await model.respond(asked, Heard().listener())
+        second = await model.respond(replace(asked), Heard().listener())
+        assert "image" not in str(model.body(asked)["messages"]).replace(LEFT_OUT, "")
+        scripted.then(error(400, "invalid_request_error", "messages: roles must alternate"))
+        with pytest.raises(ModelFailed, match="alternate"):
+            await model.respond(asked, Heard().listener())
+    assert [first.content[0]["text"], second.content[0]["text"]] == ["I see none.", "Still none."]
+    bodies = [str(request.body) for request in scripted.requests]
+    assert [body.count("aGVsbG8=") for body in bodies] == [2, 0, 0, 0]
+    assert bodies[1].count(LEFT_OUT) == 2
+
+
+async def test_a_refusal_that_goes_on_without_images_ends(scripted: ScriptedModel) -> None:
+    scripted.then(error(400, "invalid_request_error", "image: no"))
+    async with speaking(scripted) as model:
+        with pytest.raises(ModelFailed, match="image: no"):
+            await model.respond(prompt(), Heard().listener())
+    assert len(scripted.requests) == 1

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reprise.errors import UsageError
 from reprise_server.agent.contract import Answered, Listener, ModelFailed, Prompt, Waiting
-from reprise_server.agent.model import caching, compaction, failures, sizes, waits
+from reprise_server.agent.model import caching, compaction, failures, pictures, sizes, waits
 from reprise_server.agent.model.accumulate import Accumulator, Malformed, StreamError, texts
 from reprise_server.agent.model.budget import Budget
 from reprise_server.agent.model.clients import Client, headers_of, open_client
@@ -99,6 +99,8 @@ class ApiModel:
         )
         # What was laid out last: a request is, for its digest, just before it is sent.
         self._laid: tuple[Prompt, dict[str, Any]] | None = None
+        #: Images that the endpoint did not take, by name.
+        self._left_out: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         return f"<model {self.name} at {self._client.host}>"
@@ -109,6 +111,8 @@ class ApiModel:
             sent = caching.body(prompt, self._traits)
             if self._managed:
                 sent["context_management"] = compaction.edits(self.context_tokens)
+            if self._left_out:
+                sent["messages"] = pictures.without(sent["messages"], self._left_out)
             self._laid = (prompt, sent)
         return dict(self._laid[1])
 
@@ -203,6 +207,8 @@ class ApiModel:
                 if failure is None:
                     return self._answered(asking)
                 unreadable += failure.malformed
+                if self._without_images(failure, asking):
+                    continue
                 tried = attempt >= self._attempts or unreadable > waits.MAX_MALFORMED
                 if tried or not failure.again:
                     break
@@ -216,6 +222,21 @@ class ApiModel:
         partial = asking.answer.partial()
         self._lose(asking)
         raise self._told(failure, attempt, partial, self._cut_usage(asking))
+
+    def _without_images(self, failure: Failure, asking: _Asking) -> bool:
+        """Leave out the images of a request that was refused for one; whether there were any."""
+        if not pictures.blamed(failure.status, failure.why):
+            return False
+        found = pictures.names(asking.sent["messages"])
+        if not found:
+            return False
+        self._left_out |= found
+        self._laid = None
+        asking.sent = {
+            **asking.sent,
+            "messages": pictures.without(asking.sent["messages"], self._left_out),
+        }
+        return True
 
     async def _wait(self, failure: Failure, attempt: int, asking: _Asking) -> None:
         """Before the attempt of this number, where people see it."""
