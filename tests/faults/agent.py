@@ -179,7 +179,8 @@ class Agent:
         """Wait until a step of the conversation runs."""
         deadline = time.monotonic() + PATIENCE
         while not any(record.outcome is None for record in self.steps(conversation).values()):
-            assert time.monotonic() < deadline
+            told = [(entry.kind, str(entry.body)[:200]) for entry in self.entries(conversation)]
+            assert time.monotonic() < deadline, told
             time.sleep(0.05)
 
     def trace(self) -> list[int]:
