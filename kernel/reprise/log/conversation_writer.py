@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import psycopg
@@ -18,6 +16,7 @@ from reprise.failpoints import failpoint
 from reprise.log.blobs import OwnedBlobs
 from reprise.log.connect import Connection, explained, is_connection_loss, watched
 from reprise.log.conversation import MAX_BODY, Entry, Kind, next_digest
+from reprise.log.lease import held_by, lock
 from reprise.log.model import Json, canonical
 
 #: Seconds that an append waits for Postgres to come back before it is given up.
@@ -100,7 +99,7 @@ class ConversationWriter:
         """Become the writer. Raises LeaseHeld after `wait` seconds, DatabaseUnavailable."""
         connection = await self._opening.connect()
         try:
-            if not await _lock(connection, self.id, wait):
+            if not await lock(connection, self.id, wait):
                 raise LeaseHeld(await self._held_by(connection))
             await self._begin(connection, None)
         except psycopg.Error as error:
@@ -235,7 +234,7 @@ class ConversationWriter:
         row = await cursor.fetchone()
         if row is None or row[0] != self._writer:
             raise LeaseLost(self._lost())
-        if not await _lock(connection, self.id, _RELOCK_S):
+        if not await lock(connection, self.id, _RELOCK_S):
             raise DatabaseUnavailable(f"Another connection holds the lock of {self.id}.")
         try:
             await self._begin(connection, self._writer)
@@ -273,16 +272,9 @@ class ConversationWriter:
             "SELECT holder::text, since FROM reprise.conversation_heads WHERE conversation = %s",
             [self.id],
         )
-        row: Sequence[Any] = await cursor.fetchone() or (None, None)
-        who, since = "another process", ""
-        if row[0] is not None:
-            words = json.loads(row[0])
-            who = ", ".join(f"{name} {words[name]}" for name in sorted(words)) or who
-        if row[1] is not None:
-            at = datetime.fromtimestamp(row[1] / 1_000_000, UTC)
-            since = f" since {at:%Y-%m-%d %H:%M:%S} UTC"
+        who = held_by(*(await cursor.fetchone() or (None, None)))
         return (
-            f"Conversation {self.id} is open in {who}{since}. Only one process goes on with a"
+            f"Conversation {self.id} is open in {who}. Only one process goes on with a"
             " conversation at a time; end it there first. Nothing was changed."
         )
 
@@ -291,27 +283,3 @@ class ConversationWriter:
             f"Another process went on with conversation {self.id} meanwhile, so it is written here"
             " no more. What was told is stored; open it again to see it."
         )
-
-
-async def _lock(connection: Connection, conversation: uuid.UUID, wait: float) -> bool:
-    """Take the advisory lock, waiting at most `wait` seconds."""
-    cursor = await connection.execute(
-        "SELECT pg_try_advisory_lock(reprise.lock_key(%s))", [conversation]
-    )
-    row = await cursor.fetchone()
-    if row is not None and row[0]:
-        return True
-    if wait <= 0:
-        return False
-    await connection.execute(
-        "SELECT set_config('lock_timeout', %s, false)", [str(max(1, int(wait * 1000)))]
-    )
-    try:
-        await connection.execute("SELECT pg_advisory_lock(reprise.lock_key(%s))", [conversation])
-    except psycopg.errors.LockNotAvailable:
-        return False
-    finally:
-        if not connection.broken and not connection.closed:
-            with contextlib.suppress(psycopg.Error):
-                await connection.execute("SELECT set_config('lock_timeout', '0', false)")
-    return True

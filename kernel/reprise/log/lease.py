@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 import psycopg
 
@@ -37,7 +36,7 @@ class Lease:
 
     async def take(self, connection: Connection, wait: float) -> Head:
         """Lock and begin a new epoch. Raises LeaseHeld after `wait` seconds."""
-        if not await _lock(connection, self.session, wait):
+        if not await lock(connection, self.session, wait):
             raise LeaseHeld(await self._held_by(connection))
         return await self._begin_epoch(connection, None)
 
@@ -49,7 +48,7 @@ class Lease:
         holder = await self._require_ours(connection)
         if holder is not None and holder == self._backend_pid:
             await self._end_old_backend(connection, holder)
-        if not await _lock(connection, self.session, _RELOCK_SECONDS):
+        if not await lock(connection, self.session, _RELOCK_SECONDS):
             await self._require_ours(connection)
             raise DatabaseUnavailable(
                 f"Another connection holds the lock of session {self.session} but has not taken it"
@@ -101,17 +100,9 @@ class Lease:
         cursor = await connection.execute(
             "SELECT holder::text, since FROM reprise.heads WHERE session = %s", [self.session]
         )
-        row: Sequence[Any] = await cursor.fetchone() or (None, None)
-        who = "another process"
-        if row[0] is not None:
-            words = json.loads(row[0])
-            who = ", ".join(f"{name} {words[name]}" for name in sorted(words)) or who
-        since = ""
-        if row[1] is not None:
-            at = datetime.fromtimestamp(row[1] / 1_000_000, UTC)
-            since = f" since {at:%Y-%m-%d %H:%M:%S} UTC"
+        who = held_by(*(await cursor.fetchone() or (None, None)))
         return (
-            f"Session {self.session} is being written by {who}{since}. Only one kernel writes a"
+            f"Session {self.session} is being written by {who}. Only one kernel writes a"
             " session at a time; shut that kernel down, or use another session. Nothing was"
             " changed."
         )
@@ -124,11 +115,20 @@ class Lease:
         )
 
 
-async def _lock(connection: Connection, session: uuid.UUID, wait: float) -> bool:
-    """Take the session's advisory lock, waiting at most `wait` seconds."""
-    cursor = await connection.execute(
-        "SELECT pg_try_advisory_lock(reprise.lock_key(%s))", [session]
-    )
+def held_by(holder: str | None, since: int | None) -> str:
+    """Who holds something, and since when, in words. holder: as JSON; since: microseconds."""
+    who, when = "another process", ""
+    if holder is not None:
+        words = json.loads(holder)
+        who = ", ".join(f"{name} {words[name]}" for name in sorted(words)) or who
+    if since is not None:
+        when = f" since {datetime.fromtimestamp(since / 1_000_000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return who + when
+
+
+async def lock(connection: Connection, what: uuid.UUID, wait: float) -> bool:
+    """Take the advisory lock of a session or a conversation, waiting at most `wait` seconds."""
+    cursor = await connection.execute("SELECT pg_try_advisory_lock(reprise.lock_key(%s))", [what])
     row = await cursor.fetchone()
     if row is not None and row[0]:
         return True
@@ -138,7 +138,7 @@ async def _lock(connection: Connection, session: uuid.UUID, wait: float) -> bool
         "SELECT set_config('lock_timeout', %s, false)", [str(max(1, int(wait * 1000)))]
     )
     try:
-        await connection.execute("SELECT pg_advisory_lock(reprise.lock_key(%s))", [session])
+        await connection.execute("SELECT pg_advisory_lock(reprise.lock_key(%s))", [what])
     except psycopg.errors.LockNotAvailable:
         return False
     finally:
