@@ -24,7 +24,8 @@ from typing import Any, Final, Literal, get_args
 #: waiting   {why, seconds, attempt, status?}
 #: answered  {content: [block], stop_reason, usage: {…}, cost: {amount: text, currency} or null,
 #:           request_id?, partial?: true (its end never came; no tool of it runs)}
-#: called    {id, tool, input, act: {…}, verdict: {decision, rule, why, grant}, problem?: text}
+#: called    {id, tool, input, act: {…}, verdict: {decision, rule, why, grant}, problem?: text,
+#:           taints?: [{kind, source}] that may be in the problem's text}
 #: question  {id, call, text, until_us, options: [text], act?, pattern?, session_rule?}
 #: decided   {question, decision, by: person or null, how: "frame" | "terminal" | "timeout" |
 #:           "cancelled", reason?, grant?: {scope, rule, taints}}

@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
-from reprise.errors import RepriseError, TooLarge
+from reprise.errors import RepriseError, TooLarge, UnavailableError
 from reprise.log.conversation import Kind
-from reprise.log.model import canonical
+from reprise.log.model import Json, canonical
 from reprise.log.store import StepRecord
 from reprise_server.agent import course
 from reprise_server.agent.contract import (
@@ -34,7 +34,7 @@ from reprise_server.agent.contract import (
 from reprise_server.agent.course import CallState
 from reprise_server.agent.lost import lost_result
 from reprise_server.agent.parts import Around, CallParts
-from reprise_server.agent.policy.taint import ANYWHERE
+from reprise_server.agent.policy.taint import ANYWHERE, of_path
 from reprise_server.agent.recorded import act_of, verdict_of
 from reprise_server.agent.stop import Stop, Stopped
 from reprise_server.agent.tools.schemas import check_input
@@ -58,6 +58,17 @@ TOO_LARGE: Final = (
 )
 
 Append = Callable[[Kind, Mapping[str, Any]], Awaitable[Entry]]
+
+Taints = Sequence[tuple[TaintKind, str]]
+
+
+class _Told(RepriseError):
+    """Why a call cannot be made, in words that may hold what its tool saw: a file's name, a cell's
+    source."""
+
+    def __init__(self, error: RepriseError, taints: Taints) -> None:
+        super().__init__(_words(error))
+        self.taints = taints
 
 
 class Calls:
@@ -98,8 +109,10 @@ class Calls:
         else:
             try:
                 act, verdict = await self._stop.during(self._verdict(call))
+            except _Told as error:
+                body |= {"problem": str(error), "taints": _taints(error.taints)}
             except RepriseError as error:
-                body["problem"] = str(error) or type(error).__name__
+                body["problem"] = _words(error)
             else:
                 body |= {"act": act.to_json(), "verdict": verdict.to_json()}
                 self._fresh[call.id] = act
@@ -111,6 +124,7 @@ class Calls:
                 "verdict": None,
                 "problem": "This call would do too much at once.",
             }
+            body.pop("taints", None)
             await self._append("called", body)
 
     async def _verdict(self, call: CallState) -> tuple[Act, Verdict]:
@@ -127,25 +141,41 @@ class Calls:
             raise BadCall(f"There is no tool {call.tool[:100]!r}. There is {', '.join(near)}.")
         given = check_input(call.tool, tool.schema, call.input)
         situation = await self._parts.situation(course.taints_of(self._entries))
-        return await tool.act(given, situation), situation
+        try:
+            return await tool.act(given, situation), situation
+        except RepriseError as error:
+            raise _Told(error, await self._in_words(error, situation)) from error
 
-    async def _same(self, call: CallState) -> tuple[Act, Situation] | str:
-        """What the call does now; why it is not run, if that is not what its entry says."""
+    async def _in_words(self, error: RepriseError, situation: Situation) -> Taints:
+        """What untrusted content may be in the words of a tool that failed."""
+        if isinstance(error, UnavailableError):
+            return ()  # that something cannot be reached is said in words of our own
+        notebook = of_path(situation.notebook or "", situation.untrusted_paths)
+        try:
+            return (*await self._parts.session.tainted(), *notebook)
+        except RepriseError:
+            return (("network", ANYWHERE), *notebook)
+
+    async def _same(self, call: CallState) -> tuple[Act, Situation] | Mapping[str, Any]:
+        """What the call does now; its result, if that is not what its entry says."""
         try:
             act, situation = await self._found(call)
+        except _Told as error:
+            taints = _taints(error.taints)
+            return course.result_body(call.id, "error", str(error), taints=taints)
         except RepriseError as error:
-            return str(error)
+            return course.result_body(call.id, "error", _words(error))
         assert call.called is not None  # noqa: S101  it was judged
         same = canonical(act.to_json()) == canonical(call.called["act"])
-        return (act, situation) if same else CHANGED
+        return (act, situation) if same else course.result_body(call.id, "error", CHANGED)
 
     # put to the person --------------------------------------------------------------------------
 
     async def put(self, call: CallState) -> None:
         """Put a call to the person: an entry first, so that it is asked whatever dies."""
         found = await self._stop.during(self._same(call))
-        if isinstance(found, str):
-            await self._append("result", course.result_body(call.id, "error", found))
+        if isinstance(found, Mapping):
+            await self._append("result", found)
             return
         act, situation = found
         assert call.called is not None  # noqa: S101  it was judged
@@ -261,11 +291,10 @@ class Calls:
         except Stopped:
             await self._cut(call)
             raise
-        except BadCall as error:
-            result = Result([text(str(error))], "error")
         except RepriseError as error:
-            words = str(error) or type(error).__name__
-            result = Result([text(words)], "error", await self._steps(call))
+            steps = () if isinstance(error, BadCall) else await self._steps(call)
+            taints = tuple(await self._in_words(error, situation))
+            result = Result([text(_words(error))], "error", steps, taints)
         except Exception as error:  # a tool's own fault ends its call, and no more
             log.exception("the tool %s failed in conversation %s", call.tool, self._conversation)
             words = f"The tool failed by a fault of its own ({type(error).__name__}); it is logged."
@@ -282,8 +311,8 @@ class Calls:
         if fresh is not None:
             return fresh, await self._parts.situation(course.taints_of(self._entries))
         found = await self._same(call)
-        if isinstance(found, str):
-            return course.result_body(call.id, "error", found)
+        if isinstance(found, Mapping):
+            return found
         try:
             verdict = await self._parts.guard.judge(*found, course.grants_of(self._entries))
         except RepriseError as error:
@@ -301,7 +330,7 @@ class Calls:
             "status": result.status,
             "content": [dict(block) for block in result.content],
             "steps": list(result.steps),
-            "taints": [{"kind": kind, "source": source} for kind, source in result.taints],
+            "taints": _taints(result.taints),
             "edits": [edit.to_json() for edit in result.edits],
             "outside": list(result.outside),
         }
@@ -370,3 +399,12 @@ class Calls:
                 found.append(("network", ANYWHERE))
         abandoned = self._stop.abandoned
         return lost_result(call, records, cut=cut, abandoned=abandoned, taints=found)
+
+
+def _words(error: RepriseError) -> str:
+    return str(error) or type(error).__name__
+
+
+def _taints(found: Taints) -> list[Json]:
+    """As entries have them, each once."""
+    return [{"kind": kind, "source": source} for kind, source in dict.fromkeys(found)]

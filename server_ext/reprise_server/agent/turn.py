@@ -108,7 +108,9 @@ class Turn:
             case course.Recover(call):
                 await self._calls.recover(call)
             case course.Close(call, status, words):
-                await self._append("result", course.result_body(call.id, status, words))
+                taints = list((call.called or {}).get("taints", ()))
+                body = course.result_body(call.id, status, words, taints=taints)
+                await self._append("result", body)
             case course.End(end, why):
                 await self._end(end, why)
             case course.Rest():
