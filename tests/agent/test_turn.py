@@ -307,6 +307,30 @@ async def test_a_full_context_is_summarised_and_the_turn_goes_on(talk: MakeTalk)
     assert compacted["usage"]["input_tokens"] > 0
 
 
+async def test_what_was_summarised_is_not_lost_with_what_the_model_declined(
+    talk: MakeTalk,
+) -> None:
+    def script(asked: Any) -> Any:
+        said = asked.messages[-1]["content"][-1].get("text", "")
+        return says("They asked for a.") if "summary" in said else next(answers)
+
+    answers = iter(
+        [
+            says("Noted."),
+            reply("Too much", stop="model_context_window_exceeded"),
+            reply("I", stop="refusal", refusal="cyber"),
+            says("Done."),
+        ]
+    )
+    made = await talk(script)
+    await made.turn("Note a.")
+    assert (await made.turn("Go on."))["status"] == "refused"
+    assert (await made.turn("Something else."))["status"] == "done"
+    [message] = asked(made)
+    assert "They asked for a." in message["content"][0]["text"]
+    assert message["content"][-1]["text"] == "Something else."
+
+
 async def test_a_request_that_is_too_large_is_summarised_once(talk: MakeTalk) -> None:
     full = error(400, "invalid_request_error", "prompt is too long: 9 tokens > 5 maximum")
 

@@ -91,6 +91,8 @@ class _Messages:
             case "compacted":
                 *self.made, last = opening(body["content"])
                 self.user = list(last["content"])
+                # The turn at hand goes on behind it: a refusal takes nothing of it away.
+                self.began, self.before, self.called = len(self.made), list(self.user), False
             case "said":
                 self._close_results()
                 self.began, self.before, self.called = len(self.made), list(self.user), False
