@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
 
+from reprise_server.agent import conversation
 from reprise_server.agent.contract import Call as Made
 from reprise_server.agent.contract import Result, text
 from reprise_server.agent.scripted import Break, Call, Hold, overloaded, reply, says
 from tests.agent.test_turn import asked, notes, words
-from tests.fixtures.conversations import Doing, Gate, MakeTalk
+from tests.fixtures.conversations import PATIENCE, Doing, Gate, MakeTalk
 
 
 async def test_while_the_model_answers(talk: MakeTalk) -> None:
@@ -114,6 +116,27 @@ async def test_a_call_that_does_not_end_is_left_when_asked_twice(talk: MakeTalk)
     assert (await made.end())["status"] == "cancelled"
     over.set()
     assert "may go on" in words((await made.bodies("result"))[-1])
+
+
+async def test_a_call_that_does_not_end_holds_up_no_shutdown(
+    talk: MakeTalk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def do(call: Made) -> Result:
+        begun.set()
+        while not over.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await over.wait()
+        return Result([text("late")])
+
+    monkeypatch.setattr(conversation, "CLOSING_S", 0.1)
+    begun, over = asyncio.Event(), asyncio.Event()
+    made = await talk([notes("a")], [Doing(do=do)])
+    await made.here.say("Do it.", "tester")
+    await begun.wait()
+    async with asyncio.timeout(PATIENCE):
+        await made.here.close()
+    assert (await made.end())["status"] == "interrupted"
+    over.set()
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

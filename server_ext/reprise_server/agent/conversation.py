@@ -32,6 +32,9 @@ MAX_SAID: Final = 200_000
 #: Seconds that a conversation is waited for which another process holds.
 WAIT_S: Final = 2.0
 
+#: Seconds that what runs has to end when this process shuts down; code may refuse to end.
+CLOSING_S: Final = 15.0
+
 #: Opens what a conversation works with, as its entries have it.
 Assemble = Callable[[uuid.UUID, Sequence[Entry], str], Awaitable[Parts]]
 
@@ -71,6 +74,11 @@ class Conversation:
     @property
     def running(self) -> bool:
         return self._task is not None and not self._task.done()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn runs, or one is begun or undone just now."""
+        return self.running or self._lock.locked()
 
     @property
     def entries(self) -> Sequence[Entry]:
@@ -151,6 +159,9 @@ class Conversation:
                 )
             writer = await self._known.open(self.id, self._holder, wait=WAIT_S)
             try:
+                if self._parts is not None and len(writer.entries) > self._seen:
+                    # Another process went on meanwhile: what was opened here may be of yesterday.
+                    await self._let_go()
                 await self._settle(writer)
                 yield writer
             finally:
@@ -170,12 +181,8 @@ class Conversation:
             self._around.entry(await writer.append(writer.turn, kind, body))
 
     async def _assembled(self, writer: ConversationWriter, task: str) -> Parts:
-        entries = writer.entries
-        if self._parts is not None and len(entries) > self._seen:
-            # Another process went on meanwhile: what was opened here may be of yesterday.
-            await self._let_go()
         if self._parts is None:
-            self._parts = await self._assemble(self.id, entries, task)
+            self._parts = await self._assemble(self.id, writer.entries, task)
             for problem in self._parts.problems:
                 self._around.tell({"type": "note", "text": problem})
             await self._store(writer, self._parts)
@@ -242,6 +249,8 @@ class Conversation:
 
     async def close(self) -> None:
         """Stop the turn that runs as interrupted (it can be continued), and let go of all."""
-        self.stop("interrupted")
+        if self.stop("interrupted") and self._task is not None:
+            await asyncio.wait([self._task], timeout=CLOSING_S)
+            self.stop("interrupted")  # for the second time, if it runs still
         await self.done()
         await self.rest()

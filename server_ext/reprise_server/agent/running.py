@@ -233,15 +233,17 @@ class Running:
 
     async def _say(self, conversation: uuid.UUID, text: str, by: str | None) -> int:
         live = await self._of(conversation)
-        turn = await live.conversation.say(text, by)
-        self._linger(conversation)
-        return turn
+        try:
+            return await live.conversation.say(text, by)
+        finally:
+            self._linger(conversation)
 
     async def _go_on(self, conversation: uuid.UUID, by: str | None) -> int:
         live = await self._of(conversation)
-        turn = await live.conversation.go_on(by)
-        self._linger(conversation)
-        return turn
+        try:
+            return await live.conversation.go_on(by)
+        finally:
+            self._linger(conversation)
 
     async def _cancel(self, conversation: uuid.UUID) -> bool:
         live = self._live.get(conversation)
@@ -276,8 +278,12 @@ class Running:
 
     async def _undo(self, conversation: uuid.UUID, fork: bool, by: str | None) -> Undone:
         live = await self._of(conversation)
-        log, document = await self.log(), self._assembly.document
-        return await undo(live.conversation, log, document, fork=fork, by=by)
+        assert self._log is not None  # noqa: S101  it was found there
+        document = self._assembly.document
+        try:
+            return await undo(live.conversation, self._log, document, fork=fork, by=by)
+        finally:
+            self._linger(conversation)
 
     async def _runs(self, conversation: uuid.UUID) -> bool:
         live = self._live.get(conversation)
@@ -329,10 +335,11 @@ class Running:
 
     def _let_go(self, conversation: uuid.UUID) -> None:
         live = self._live[conversation]
+        live.timer = None
         task = self._loop.create_task(live.conversation.rest())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        if not live.watches and not live.conversation.running:
+        if not live.watches and not live.conversation.busy:
             del self._live[conversation]
 
     # watching -----------------------------------------------------------------------------------
