@@ -12,6 +12,7 @@ from reprise_server.agent.eval.evidence import Evidence, Made, answer_of, calls_
 from reprise_server.agent.eval.folder import bundled, given_task
 from reprise_server.agent.eval.judging import completion, workflow
 from reprise_server.agent.eval.task import BadTask, task_of
+from reprise_server.agent.model.prices import price_of
 
 
 def task(completion="[{file: a}]", workflow="[{called: x}]"):
@@ -130,10 +131,11 @@ def test_without_skills_what_takes_one_is_not_asked():
     assert [o.name for o in workflow(check, left(), skills=False)] == ["never b"]
 
 
-def test_evidence_is_read_from_entries():
-    def entry(seq, kind, **body):
-        return Entry(seq, 1, kind, body, 0)
+def entry(seq, kind, **body):
+    return Entry(seq, 1, kind, body, 0)
 
+
+def test_evidence_is_read_from_entries():
     usage = {"input_tokens": 10, "cache_read_input_tokens": 5, "output_tokens": 3}
     said = [{"type": "text", "text": "Done."}, {"type": "tool_use"}]
     entries = [
@@ -161,6 +163,30 @@ def test_evidence_is_read_from_entries():
     assert (spent.requests, spent.input_tokens, spent.output_tokens) == (3, 30, 6)
     # As decimals: 0.1 + 0.2 is 0.3 here.
     assert str(spent.cost["USD"]) == "0.3"
+
+
+def test_compactions_and_what_was_cut_off_are_spent_too():
+    usage = {"input_tokens": 10, "output_tokens": 2}
+    entries = [
+        entry(0, "compacted", content=[], usage=usage, cost={"amount": "0.5", "currency": "USD"}),
+        entry(1, "answered", content=[], usage={**usage, "lost": [usage]}, cost=None, partial=True),
+    ]
+    price = price_of(
+        {
+            "m": {
+                "input": "100000",
+                "output": "0",
+                "cache_write": "0",
+                "cache_read": "0",
+                "currency": "usd",
+            }
+        },
+        "m",
+    )
+    spent = spent_of(entries, price)
+    assert (spent.requests, spent.input_tokens, spent.output_tokens) == (2, 30, 6)
+    # Ten tokens are 1 USD: twice what was lost, and the compaction as it was recorded.
+    assert {name: f"{amount:f}" for name, amount in spent.cost.items()} == {"USD": "2.5"}
 
 
 @pytest.mark.parametrize("name", bundled())

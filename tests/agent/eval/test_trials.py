@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,16 @@ from reprise.log.postgres import Log
 from reprise_server.agent.eval.folder import bundled, given_task
 from reprise_server.agent.eval.report import reports
 from reprise_server.agent.eval.trial import Bench
-from reprise_server.agent.scripted import Asked, ScriptedModel, Step, calls, error, says
+from reprise_server.agent.scripted import (
+    Asked,
+    Break,
+    Hold,
+    ScriptedModel,
+    Step,
+    calls,
+    error,
+    says,
+)
 from reprise_server.agent.settings import RepriseAgent
 from tests.fixtures.kernel import Database
 
@@ -191,6 +202,29 @@ def test_the_command_compares_both_arms(
     assert "compare_runs.py" in capsys.readouterr().out
 
 
+def test_what_ctrl_c_cuts_short_is_told_as_far_as_it_came(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables(database).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path))
+
+    def interrupting(asked: Asked) -> Step:
+        if asked.number == 1:  # the second trial's first request
+            os.kill(os.getpid(), signal.SIGINT)
+            return says("Never heard.", broken=Break(1, "hold", hold=Hold()))
+        return says("I looked at it.")
+
+    out = tmp_path / "results.json"
+    words = ["eval", "compare-upgrade", "--only", "without", "--trials", "3", "--out", str(out)]
+    with ScriptedModel(interrupting) as scripted:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", scripted.url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", scripted.key)
+        assert main(words) == 130
+    [trial] = json.loads(out.read_text())["trials"]
+    assert (trial["number"], trial["ended"]) == (1, "done")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -198,6 +232,8 @@ def test_the_command_compares_both_arms(
         (["--trials", "0"], "--trials is from 1"),
         (["--money", "much"], "no amount"),
         (["--money", "1 USD"], "needs the price"),
+        (["--money", "0 USD"], "would begin no trial"),
+        (["--money", "1 eur", "--model", "priced"], "is paid in USD"),
         (["profile-rentals", "profile-rentals"], "one name"),
         (["--copy", "none", "."], "no bundled task"),
         (["--out", "/no/such/folder/x"], "There is no folder"),
@@ -211,6 +247,9 @@ def test_wrong_use_is_said_before_anything_is_tried(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path))
+    price = dict.fromkeys(("input", "output", "cache_write", "cache_read"), "1")
+    given = {"RepriseAgent": {"prices": {"priced": {**price, "currency": "USD"}}}}
+    (tmp_path / "jupyter_server_config.json").write_text(json.dumps(given))
     assert main(["eval", *words]) == 2
     assert said in capsys.readouterr().err
 

@@ -6,16 +6,18 @@ import argparse
 import asyncio
 import json
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reprise.commands.terminal import Terminal
-from reprise.errors import UnavailableError, UsageError
+from reprise.errors import RepriseError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from reprise_server.agent.eval.folder import GivenTask
+    from reprise_server.agent.model.prices import Money
+    from reprise_server.agent.settings import RepriseAgent
 
 EXAMPLES = """\
   reprise eval --list
@@ -71,11 +73,10 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         raise UsageError(f"--trials is from 1 to {_MOST_TRIALS}.")
     if args.out is not None and not args.out.absolute().parent.is_dir():
         raise UsageError(f"There is no folder {args.out.parent} to write {args.out.name} into.")
-    bound = None if args.money is None else _money(args.money)
     tasks = [folder.given_task(name) for name in args.task or folder.bundled()]
     if len({given.task.name for given in tasks}) < len(tasks):
         raise UsageError("Two of the tasks have one name.")
-    trials, about = asyncio.run(_tried(args, tasks, bound, terminal))
+    trials, about, cut = asyncio.run(_tried(args, tasks, terminal))
     report = import_module("reprise_server.agent.eval.report")
     found = report.reports(trials)
     whole = report.whole(found, trials, about)
@@ -91,6 +92,8 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         )
         for each in found:
             terminal.line(each.sentence)
+    if cut is not None:
+        raise cut
     if not any(trial.counts for trial in trials):
         raise UnavailableError(f"No trial came to its end: {trials[-1].why or 'the model was cut'}")
     return 0
@@ -99,17 +102,15 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
 async def _tried(
     args: argparse.Namespace,
     tasks: list[GivenTask],
-    bound: tuple[Decimal, str] | None,
     terminal: Terminal,
-) -> tuple[list[Any], dict[str, Any]]:
+) -> tuple[list[Any], dict[str, Any], BaseException | None]:
+    """What was tried, what it is about, and what cut it short, if anything did: trials cost money,
+    so those that came to an end are told all the same."""
     # Only now: these bring in the model's library.
     settings_of = import_module("reprise_server.agent.configured").agent_settings
     bench_of = import_module("reprise_server.agent.eval.trial").Bench
     settings = settings_of(**({} if args.model is None else {"model": args.model}))
-    if bound is not None and settings.model not in settings.prices:
-        raise UsageError(
-            f"--money needs the price of {settings.model}: c.RepriseAgent.prices (docs/eval.md)."
-        )
+    bound = None if args.money is None else _bound(args.money, settings)
     environ = {} if args.environment is None else {"REPRISE_ENVIRONMENT": args.environment}
     arms = ("with", "without") if args.only is None else (args.only,)
     trials: list[Any] = []
@@ -121,15 +122,23 @@ async def _tried(
         for number in range(1, args.trials + 1):
             for given in tasks:
                 for arm in arms:
-                    if bound is not None and _spent(trials, bound[1]) >= bound[0]:
+                    if bound is not None and _spent(trials, bound.currency) >= bound.amount:
                         terminal.warn(f"{args.money} are spent; no further trial was begun")
-                        return trials, _about(settings, args, skills)
+                        return trials, _about(settings, args, skills), None
                     terminal.status(f"{given.task.name}, {arm} skills, trial {number} …")
-                    trial = await bench.trial(given, arm, number)
-                    trials.append(trial)
+                    try:
+                        trials.append(trial := await bench.trial(given, arm, number))
+                    except (asyncio.CancelledError, RepriseError) as error:
+                        if not trials:
+                            raise
+                        terminal.status("")
+                        terminal.warn("cut short; what follows is of the trials before")
+                        stopped = isinstance(error, asyncio.CancelledError)
+                        cut = KeyboardInterrupt() if stopped else error
+                        return trials, _about(settings, args, skills), cut
                     terminal.status("")
                     terminal.progress(_line(trial))
-    return trials, _about(settings, args, skills)
+    return trials, _about(settings, args, skills), None
 
 
 def _line(trial: Any) -> str:
@@ -158,12 +167,17 @@ def _spent(trials: list[Any], currency: str) -> Decimal:
     return sum((trial.spent.cost.get(currency, Decimal(0)) for trial in trials), Decimal(0))
 
 
-def _money(text: str) -> tuple[Decimal, str]:
-    amount, _, currency = text.strip().partition(" ")
-    try:
-        found = Decimal(amount)
-    except InvalidOperation:
-        found = Decimal("NaN")
-    if not found.is_finite() or found <= 0 or not currency.strip().isalpha():
-        raise UsageError(f"{text!r} is no amount, such as '5 USD'.")
-    return found, currency.strip()
+def _bound(given: str, settings: RepriseAgent) -> Money:
+    """What all trials may cost. Raises UsageError where nobody could tell when they do."""
+    prices = import_module("reprise_server.agent.model.prices")
+    bound: Money = prices.Money.parse(given)
+    if not bound.amount:
+        raise UsageError("--money 0 would begin no trial.")
+    price = prices.price_of(settings.prices, settings.model)
+    if price is None:
+        raise UsageError(
+            f"--money needs the price of {settings.model}: c.RepriseAgent.prices (docs/eval.md)."
+        )
+    if price.currency != bound.currency:
+        raise UsageError(f"--money is {bound}, but {settings.model} is paid in {price.currency}.")
+    return bound

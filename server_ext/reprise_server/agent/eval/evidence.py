@@ -9,6 +9,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from reprise_server.agent.contract import Entry
+from reprise_server.agent.model.prices import Price, input_tokens, parts
 
 
 @dataclass(frozen=True)
@@ -72,20 +73,21 @@ def answer_of(entries: Sequence[Entry]) -> str:
     return ""
 
 
-def spent_of(entries: Sequence[Entry]) -> Spent:
-    """What the conversation took."""
+def spent_of(entries: Sequence[Entry], price: Price | None = None) -> Spent:
+    """What the conversation took: answers, compactions, and attempts that were cut off.
+
+    price: of what has no cost of its own, since it failed.
+    """
     requests = inputs = outputs = 0
     cost: dict[str, Decimal] = {}
     for entry in entries:
-        if entry.kind != "answered":
+        if entry.kind not in ("answered", "compacted"):
             continue
         usage = entry.body.get("usage") or {}
         requests += 1
-        inputs += sum(
-            int(usage.get(name) or 0)
-            for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-        )
-        outputs += int(usage.get("output_tokens") or 0)
+        for part in parts(usage):
+            inputs += input_tokens(part)
+            outputs += int(part.get("output_tokens") or 0)
         paid = entry.body.get("cost")
         if isinstance(paid, Mapping):
             try:
@@ -93,7 +95,11 @@ def spent_of(entries: Sequence[Entry]) -> Spent:
             except (InvalidOperation, KeyError):
                 continue
             currency = str(paid.get("currency", "USD"))
-            cost[currency] = cost.get(currency, Decimal(0)) + amount
+        elif price is not None:
+            amount, currency = price.of(usage).amount, price.currency
+        else:
+            continue
+        cost[currency] = cost.get(currency, Decimal(0)) + amount
     return Spent(requests, inputs, outputs, cost)
 
 

@@ -32,6 +32,7 @@ from reprise_server.agent.eval.folder import GivenTask
 from reprise_server.agent.eval.judging import completion, workflow
 from reprise_server.agent.eval.task import CommandCheck, FileCheck, Task, Unchanged
 from reprise_server.agent.eval.tried import Arm, Trial
+from reprise_server.agent.model.prices import price_of
 from reprise_server.agent.parts import Around
 from reprise_server.agent.settings import RepriseAgent
 from reprise_server.agent.tools.place import Place
@@ -103,7 +104,7 @@ class Bench:
             str(ended.get("why") or ""),
             completion(given.task, evidence),
             workflow(given.task, evidence, skills=arm == "with"),
-            spent_of(entries),
+            spent_of(entries, price_of(self.settings.prices, self.settings.model)),
             seconds,
             sum(entry.kind == "question" for entry in entries),
         )
