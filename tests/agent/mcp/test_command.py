@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 import uuid
@@ -83,6 +84,35 @@ async def test_killed_in_a_call_it_leaves_a_whole_record_and_nothing_runs_again(
             assert "False" in there.text
             records = [record async for record in reader.records(0, None)]
             assert records[0].outcome.new.status in ("lost", "interrupted")
+    finally:
+        await log.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_ends_it_though_its_client_stays_and_the_record_says_so(
+    number: signal.Signals, database: Database, tmp_path: Path
+):
+    environ = {**os.environ, **variables(database), "TMPDIR": str(tmp_path)}
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        [*CLI, "mcp"], stdin=pipe, stdout=pipe, stderr=pipe, env=environ, cwd=tmp_path
+    )
+    try:
+        process.stdin.write(_call("run_cell", code="'it ran'"))
+        process.stdin.flush()
+        assert b"it ran" in process.stdout.readline()
+        process.send_signal(number)
+        # Not `communicate`, which would close its stdin: that alone ends it.
+        assert process.wait(PATIENCE) == 128 + number
+    finally:
+        process.kill()
+        process.communicate()
+    assert not list(tmp_path.glob("reprise-mcp-*"))
+    log = await Log.connect(database.dsn, home=database.home)
+    try:
+        known = Conversations(log)
+        [info] = await known.list(most=1)
+        assert (await known.entries(info.id))[-1].kind == "ended"
     finally:
         await log.close()
 

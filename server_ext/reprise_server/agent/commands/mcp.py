@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
+import select
+import signal
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -87,10 +92,15 @@ def run(args: argparse.Namespace, terminal: Terminal) -> int:
         asyncio.run(_run(args, terminal))
     except ModuleNotFoundError as error:
         raise no_sdk(error) from error
+    except asyncio.CancelledError:
+        return 128 + signal.SIGTERM
     return 0
 
 
 async def _run(args: argparse.Namespace, terminal: Terminal) -> None:
+    # As clients and service managers end a server: its conversations and kernels end with it.
+    if (task := asyncio.current_task()) is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     # Only now: what a client waits for must not be what `--help` waits for.
     opened = import_module("reprise.commands.opened")
     listening: Any = None
@@ -130,5 +140,38 @@ async def _run(args: argparse.Namespace, terminal: Terminal) -> None:
 
 async def _over_stdio(server: Any) -> None:
     stdio_server = import_module("mcp.server.stdio").stdio_server
-    async with stdio_server() as (received, sent):
-        await server.run(received, sent, server.create_initialization_options())
+    with _stdin_that_ends() as ended:
+        async with stdio_server() as (received, sent):
+            try:
+                await server.run(received, sent, server.create_initialization_options())
+            finally:
+                os.close(ended)
+
+
+@contextlib.contextmanager
+def _stdin_that_ends() -> Iterator[int]:
+    """Stdin through a pipe of ours, which ends when the descriptor given here is closed.
+
+    The SDK reads stdin in a thread that nothing interrupts, and waits for it: after Ctrl-C until
+    the client says something more.
+    """
+    theirs = os.dup(0)
+    reading, writing = os.pipe()
+    watched, ended = os.pipe()
+    os.dup2(reading, 0)
+    os.close(reading)
+
+    def copy() -> None:
+        with open(writing, "wb", buffering=0) as ours, contextlib.suppress(OSError):  # noqa: PTH123
+            while True:
+                ready, _, _ = select.select([theirs, watched], [], [])
+                if watched in ready or not (chunk := os.read(theirs, 65_536)):
+                    return
+                while chunk:
+                    chunk = chunk[ours.write(chunk) :]
+
+    threading.Thread(target=copy, name="reprise-mcp-stdin", daemon=True).start()
+    try:
+        yield ended
+    finally:
+        os.dup2(theirs, 0)
