@@ -375,11 +375,10 @@ def test_it_shows_to_the_last_byte_what_was_asked_for(page: Page) -> None:
     assert (status, said["error"]["code"]) == (428, "decision-needed")
     frame = shown(page, said["error"]["frame"])
     shows = frame.locator(".scroll").text_content() or ""
-    # JSON writes what controls there are itself; the rest is marked as written out.
-    for part in ("a\\u001b[2Kb", "\\u202ec", "\\U000e0041d", "\\n\\te", "x" * 1500):
+    for part in ("a\\x1b[2Kb", "\\u202ec", "\\U000e0041d", "\\x20\\x20\n\\te", "x" * 1500):
         assert part in shows, (part, shows)
     marked = frame.locator("pre b").all_text_contents()
-    assert marked == ["\\u202e", "\\U000e0041"]
+    assert marked == ["\\x1b", "\\u202e", "\\U000e0041", "\\x20\\x20", "\\t"]
     # Long lines are folded, so that nothing of them is out of view to the right.
     assert frame.locator(".scroll").evaluate("each => each.scrollWidth <= each.clientWidth")
 

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import websocket
 
-from reprise_server.agent.scripted import Step, calls, says
+from reprise_server.agent.scripted import Step, by_answers, calls, says
 from tests.fixtures.agent_server import FRAME, PAGE, Agents, refused, start_agents
 from tests.fixtures.kernel import Database
 from tests.fixtures.server import PATIENCE, Serve
@@ -239,6 +239,7 @@ def test_the_frame_is_for_an_iframe_of_this_server_alone(agents: Agents) -> None
         {**FRAME, "Sec-Fetch-Site": "cross-site"},
         {**FRAME, "Sec-Fetch-Site": "same-site"},
         {**FRAME, "Sec-Fetch-Mode": "cors"},
+        {**FRAME, "Service-Worker-Navigation-Preload": "true"},
     ):
         refused(agents.client.get(address, headers=headers), 403, "not-a-frame")
     # A browser that was reached by plain HTTP says nothing of it.
@@ -340,6 +341,35 @@ def test_a_server_of_one_person_decides_in_time_or_not_at_all(
         assert "running" not in [each["kind"] for each in entries["entries"]]
         address = agents.server.url.removesuffix("/base/") + question["frame"]
         assert "so not run" in agents.client.get(address, headers=FRAME).text
+
+
+def test_what_waited_when_the_server_stopped_is_pressed_on_the_next_one(
+    serve: Serve, database: Database
+) -> None:
+    """A turn that goes on waits for the same answer: a page has to learn where it is given."""
+    steps = (command("echo eight"), says("Eight."))
+    before, opened = start_agents(serve, database)
+    with opened:
+        conversation, words = before.begin(*steps)
+        before.say(conversation, words)
+        asked = question_of(before, conversation)
+        before.server.stop()
+    after, opened = start_agents(serve, database)
+    after.scripts[words] = by_answers(steps)
+    with opened, after.lines:
+        assert after.now(conversation)["questions"] == []
+        line = after.line(conversation)
+        line.until(lambda told: told["type"] == "told")
+        line.send("continue")
+        told = line.until(lambda told: told["type"] == "question")
+        (question,) = after.now(conversation)["questions"]
+        assert (told["question"], question["id"]) == (asked["id"], asked["id"])
+        assert (told["frame"], question["until"]) == (question["frame"], asked["until"])
+        once = nonces(after, question["frame"])["Allow once"]
+        answer = press(after, question["decision"], once)
+        assert answer.status_code == 200, answer.text
+        assert after.ended(conversation)["ended"] == "done"
+        assert "eight" in result_seen(after, conversation)
 
 
 # Events -------------------------------------------------------------------------------------------

@@ -185,6 +185,11 @@ def test_few_wait_for_one_person() -> None:
     with pytest.raises(Refused, match="429"):
         decisions.open(MATTER, ALICE, "more", 60.0)
     decisions.open(MATTER, BOB, "bob", 60.0)
+
+    async def on_press(_: str, __: str | None) -> None: ...
+
+    # Acts that somebody's page asks for leave room for the agent's questions.
+    decisions.open(MATTER, ALICE, "question", 60.0, on_press)
     decisions.end_under("3", "Elsewhere.")
     decisions.open(MATTER, ALICE, "more", 60.0)
     assert [each.key for each in decisions.waiting(BOB)] == ["bob"]
@@ -350,3 +355,31 @@ def test_a_question_waits_until_something_ends_it(after: tuple[str, dict[str, An
     before = (("called", CALLED), ("question", QUESTION))
     assert len(open_questions(entries(*before))) == 1
     assert open_questions(entries(*before, after)) == []
+
+
+def test_a_turn_that_goes_on_waits_for_what_it_was_cut_at() -> None:
+    cut = (("called", CALLED), ("question", QUESTION), ("ended", {"status": "interrupted"}))
+    again = (*cut, ("continued", {"by": None}))
+    assert [each.id for each in open_questions(entries(*again))] == ["q2"]
+    assert open_questions(entries(*again, ("result", {"id": "c"}))) == []
+    assert open_questions(entries(*cut, ("said", {"text": "x"}), ("continued", {}))) == []
+    anew = open_questions(entries(*again, ("question", {**QUESTION, "id": "q5"})))
+    assert [each.id for each in anew] == ["q5"]
+    # A call that asked by itself is not run again, so its question is over.
+    own = {**QUESTION, "act": None}
+    went_on = (("question", own), cut[-1], again[-1])
+    assert open_questions(entries(*went_on)) == []
+
+
+def test_what_is_asked_again_after_its_turn_was_cut_is_a_new_decision() -> None:
+    decisions = Decisions(Clock())
+    one, _ = decisions.open(MATTER, ALICE, "question:1:q:alice", 60.0)
+    other, _ = decisions.open(MATTER, ALICE, "question:2:q:alice", 60.0)
+    decisions.end_under("question:1:", "Its turn ended.", again=True)
+    assert one.ended is not None
+    assert decisions.find(one.id) is one
+    assert decisions.under(one.key) is None
+    two, new = decisions.open(MATTER, ALICE, one.key, 60.0)
+    assert new
+    assert two.id != one.id
+    assert decisions.under(other.key) is other

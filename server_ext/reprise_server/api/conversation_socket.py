@@ -203,18 +203,18 @@ class ConversationSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):
         if self._ended:
             return
         self.put(told, passing=told["type"] in _PASSING)
-        if told["type"] == "entry" and told["entry"]["kind"] == "question":
-            entry = told["entry"]
-            self._begin(self._new_question(entry))
+        if told["type"] == "entry" and told["entry"]["kind"] in ("question", "continued"):
+            self._begin(self._asked(told["entry"]))
 
-    async def _new_question(self, said: Mapping[str, Any]) -> None:
+    async def _asked(self, said: Mapping[str, Any]) -> None:
+        """What a person is asked by this entry; a turn that goes on asks what it was cut at."""
         with suppress(RepriseError, Refused, WebSocketClosedError):
             known = Conversations(await self.service.log())
             tail = await known.entries(
                 self.conversation, after=max(-1, said["seq"] - _TAIL), most=2 * _TAIL
             )
             for question in open_questions(tail):
-                if question.id == said["body"]["id"]:
+                if said["body"].get("id") in (None, question.id):
                     await self._question(question)
 
     async def _question(self, question: Open) -> None:

@@ -160,20 +160,18 @@ class Conversing:
 
     def _told(self, conversation: uuid.UUID, told: Told) -> None:
         if told["type"] == "ended":
-            self._end_decisions(conversation, "", "Its turn ended, so nothing waits any more.")
+            # One that was cut may go on, and waits for the same answers then.
+            said = "Its turn ended, so nothing waits any more."
+            self._service.decisions.end_under(f"question:{conversation}:", said, again=True)
             self._leave(conversation)
         elif told["type"] == "entry":
             entry = told["entry"]
             if entry["kind"] == "decided":
-                question = str(entry["body"]["question"])
-                self._end_decisions(conversation, f"{question}:", decided_words(entry["body"]))
+                key = f"question:{conversation}:{entry['body']['question']}:"
+                self._service.decisions.end_under(key, decided_words(entry["body"]))
             event = _event(entry)
             if event is not None:
                 self._service.emit("conversation", {"conversation": str(conversation), **event})
-
-    def _end_decisions(self, conversation: uuid.UUID, question: str, told: str) -> None:
-        """question: its id and a colon, or nothing for all of the conversation."""
-        self._service.decisions.end_under(f"question:{conversation}:{question}", told)
 
     # Questions ------------------------------------------------------------------------------------
 

@@ -93,7 +93,10 @@ class Decisions:
         known = self._by_key.get(key)
         if known is not None and self._all[known].ended is None:
             return self._all[known], False
-        waiting = sum(each.ended is None and each.person == person for each in self._all.values())
+        # Acts and questions apart: a script that asks for acts keeps nobody from an answer.
+        waiting = sum(
+            (each.on_press is None) is (on_press is None) for each in self.waiting(person)
+        )
         if waiting >= _WAITING:
             raise Refused(
                 429,
@@ -195,11 +198,16 @@ class Decisions:
         if decision.ended is None:
             self._end(decision, Ended(how, told))
 
-    def end_under(self, key: str, told: str) -> None:
-        """All that wait under keys that begin with this one were decided in another way."""
+    def end_under(self, key: str, told: str, *, again: bool = False) -> None:
+        """All that wait under keys that begin with this one were decided in another way.
+
+        again: what is asked under such a key later is asked anew.
+        """
         for decision in self._all.values():
             if decision.key.startswith(key):
                 self.end(decision, told)
+                if again and self._by_key.get(decision.key) == decision.id:
+                    del self._by_key[decision.key]
 
     def take(self, identity: uuid.UUID, key: str, person: Person, option: str) -> bool:
         """Whether this very act was allowed by a press just now; it is, once."""

@@ -86,7 +86,9 @@ def _page(body: str, theme: Theme, *, script: bool = False) -> Shown:
 def _scroll(said: tuple[tuple[str, str], ...], label: str) -> str:
     """Texts, each under its name, in one part that scrolls and that the keyboard reaches."""
     shown = "".join(
-        f"<h2>{_text(name)}{_size(text)}</h2><pre>{_exactly(text)}</pre>" for name, text in said
+        # A parser drops the first line feed of a `pre`: this one, and none of the text's.
+        f"<h2>{_text(name)}{_size(text)}</h2><pre>\n{_exactly(text)}</pre>"
+        for name, text in said
     )
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(label)}">'

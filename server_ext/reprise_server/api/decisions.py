@@ -84,6 +84,8 @@ class FrameEndpoint(Endpoint):
             destination != "iframe"
             or headers.get("Sec-Fetch-Mode") != "navigate"
             or headers.get("Sec-Fetch-Site") != "same-origin"
+            # A service worker reads what it has the browser preload.
+            or "Service-Worker-Navigation-Preload" in headers
         ):
             raise Refused(
                 403,

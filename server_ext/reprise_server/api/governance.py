@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from reprise.errors import NotAllowed
 from reprise.log.connect import KERNEL_ROLE
+from reprise_server.api.bodies import parse_json
 from reprise_server.api.document import JUPYTERS
 from reprise_server.api.matter import Choice, Matter
 from reprise_server.api.people import Person
+from reprise_server.api.questions import leaves
 from reprise_server.api.refusals import Refused
 
 if TYPE_CHECKING:
@@ -168,12 +170,12 @@ def _key(endpoint: Endpoint, act: Act) -> str:
 def _matter(endpoint: Endpoint, act: Act) -> Matter:
     said = [("What", act.what), ("In the scope", act.scope)]
     query = endpoint.request.query
-    body = endpoint.body_sent.decode("utf-8", "backslashreplace")
+    body = endpoint.body_sent
     said.append(("The request", f"{endpoint.request.method} {endpoint.request.path}"))
     if query:
         said.append(("Its query", query))
     if body:
-        said.append(("Its body", body))
+        said += _body(body)
     return Matter(
         f"{endpoint.person} wants to: {act.verb}",
         tuple(said),
@@ -181,6 +183,15 @@ def _matter(endpoint: Endpoint, act: Act) -> Matter:
         (REFUSE, ALLOW),
         "Nobody pressed in time, so nothing was changed.",
     )
+
+
+def _body(sent: bytes) -> list[tuple[str, str]]:
+    """Of JSON what it holds: JSON can spell a text so that nobody reads it."""
+    try:
+        value = parse_json(sent)
+    except Refused:
+        return [("Its body", sent.decode("utf-8", "backslashreplace"))]
+    return list(leaves("Its body:", value))
 
 
 def may_personally(person: Person, login: str, settings: RepriseApi) -> May:

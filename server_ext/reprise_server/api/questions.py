@@ -36,19 +36,29 @@ class Open:
 
 
 def open_questions(entries: Sequence[Entry]) -> list[Open]:
-    """Those of the newest turn, in their order. A turn that has ended waits for nothing."""
+    """Those of the newest turn, in their order. A turn that has ended waits for nothing; one that
+    goes on waits for the approvals that it was cut at."""
     calls: dict[str, Mapping[str, Any]] = {}
     found: dict[str, Open] = {}
+    cut: dict[str, Open] = {}
     for entry in entries:
         body = entry.body
         if entry.kind == "called":
             calls[str(body["id"])] = body
         elif entry.kind == "question":
+            # One whose time ran out while nobody asked is put anew.
+            found = {key: each for key, each in found.items() if each.body["call"] != body["call"]}
             found[str(body["id"])] = Open(entry.seq, body, calls.get(str(body["call"])))
         elif entry.kind == "decided":
             found.pop(str(body["question"]), None)
-        elif entry.kind in ("ended", "said"):
-            found.clear()
+        elif entry.kind == "result":
+            found = {key: each for key, each in found.items() if each.body["call"] != body["id"]}
+        elif entry.kind == "ended":
+            cut, found = found, {}
+        elif entry.kind == "continued":
+            found, cut = {key: each for key, each in cut.items() if each.approves}, {}
+        elif entry.kind == "said":
+            cut, found = {}, {}
     return list(found.values())
 
 
@@ -67,7 +77,7 @@ def matter_of(question: Open, matched: Mapping[str, Sequence[str]]) -> Matter:
     """An approval as it is shown. matched: of each option that lasts, the calls of before that its
     rule would have matched too."""
     act = question.body["act"]
-    said = list(_leaves("", act["input"]))
+    said = list(leaves("", act["input"]))
     if act.get("skill") is not None:
         skill = act["skill"]
         told = f"{skill['scope']}:{skill['name']} sha256:{skill['digest']} ({skill['standing']})"
@@ -113,9 +123,9 @@ def _named(calls: Sequence[str]) -> str:
     return "\n".join([*calls[:_MOST_NAMED], *([f"and {rest} more"] if rest > 0 else [])])
 
 
-def _leaves(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """What an input holds, each text as it is under the name of its place: a cell's source as the
-    lines that it has, and not as JSON writes them."""
+def leaves(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """What JSON holds, each text as it is under the name of its place: a cell's source as the lines
+    that it has, and not as JSON writes them."""
     pairs: list[tuple[str, Any]] = []
     if isinstance(value, Mapping):
         pairs = [(f"{name} {key}".strip(), each) for key, each in value.items()]
@@ -124,7 +134,7 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, str]]:
     if not pairs:
         yield name, _exactly(value)
     for place, each in pairs:
-        yield from _leaves(place, each)
+        yield from leaves(place, each)
 
 
 def _exactly(value: Any) -> str:
