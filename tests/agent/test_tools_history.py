@@ -9,8 +9,10 @@ import pytest
 
 from reprise.errors import RepriseError
 from reprise.log.postgres import Log
+from reprise_server.agent.bound import LoggedSession
 from reprise_server.agent.contract import BadCall, Decided
 from reprise_server.agent.tools.history import fork_id
+from reprise_server.agent.tools.place import Place
 from reprise_server.agent.tools.toolbox import toolbox
 from tests.fixtures.kernel import Database, Kernels
 from tests.fixtures.place import ToolBench, bench_of, text_of
@@ -31,7 +33,9 @@ async def own(kernels: Kernels, database: Database) -> AsyncIterator[ToolBench]:
         await log.close()
 
 
-async def test_a_session_goes_back_and_forks_and_loses_nothing(own: ToolBench) -> None:
+async def test_a_session_goes_back_and_forks_and_loses_nothing(
+    own: ToolBench, database: Database
+) -> None:
     place = own.place
     with pytest.raises(BadCall, match="no steps yet"):
         await own.act("rewind_session", at=0)
@@ -61,8 +65,16 @@ async def test_a_session_goes_back_and_forks_and_loses_nothing(own: ToolBench) -
     act = await own.act("rewind_session", at=begin)
     assert act.title == f"go back to step {begin} and leave 2 later steps, 1 of them the person's"
     assert act.effect == "history"
-    result = await own.tool("rewind_session").run(own.call({"at": begin}), act)
+    rewind = own.call({"at": begin})
+    result = await own.tool("rewind_session").run(rewind, act)
     assert result.session == str(place.session)
+    # Whoever knows only where it was, since the result was lost, goes there too.
+    environ = {"REPRISE_DSN": database.dsn, "REPRISE_HOME": str(database.home)}
+    async with Place(place.log, left, environ=environ, start=False) as other:
+        assert await LoggedSession(other).went_over(rewind.key) == result.session
+        assert str(other.session) == result.session
+        assert (await other.info()).id == place.session
+        assert (await other.kernel()).session == place.session
     assert place.session != left
     assert f"The later steps stay in session {left}" in text_of(result)
     assert (await kernel.run("x", check=True)).value == "1"

@@ -52,7 +52,10 @@ class LoggedSession:
         except SessionNotFound:
             return None
         led = info.holder is not None or fork in await self.place.log.bound()
-        return str(fork) if led else None
+        if not led:
+            return None
+        await self.place.went_over(fork)
+        return str(fork)
 
 
 @dataclass(frozen=True)

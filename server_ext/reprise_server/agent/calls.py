@@ -37,6 +37,7 @@ from reprise_server.agent.parts import Around, CallParts
 from reprise_server.agent.policy.taint import ANYWHERE, of_path
 from reprise_server.agent.recorded import act_of, verdict_of
 from reprise_server.agent.stop import Stop, Stopped
+from reprise_server.agent.tools.history import RewindSession
 from reprise_server.agent.tools.schemas import check_input
 
 log = logging.getLogger("reprise.agent")
@@ -337,12 +338,16 @@ class Calls:
         if result.session is not None:
             body["session"] = result.session
         await self._store_view()
+        # Before the result: whoever goes on from here has to find where the kernel is.
+        await self._goes_on(result.session)
         try:
             await self._append("result", body)
         except TooLarge:
             await self._append("result", {**body, "content": [text(TOO_LARGE)]})
-        if result.session is not None and result.session != course.session_of(self._entries):
-            await self._append("session", {"session": result.session, "why": "rewind"})
+
+    async def _goes_on(self, session: str | None) -> None:
+        if session is not None and session != course.session_of(self._entries):
+            await self._append("session", {"session": session, "why": "rewind"})
 
     async def _store_view(self) -> None:
         """Store the view of the catalog when a call has changed it, before its result is told."""
@@ -364,24 +369,22 @@ class Calls:
     async def recover(self, call: CallState) -> None:
         """Tell the model what the log says of a call that ran when everything stopped."""
         records = await self._parts.session.of_call(self._key(call))
-        await self._append("result", await self._told(call, records, cut=False))
         await self._follow(call)
+        await self._append("result", await self._told(call, records, cut=False))
 
     async def _cut(self, call: CallState) -> None:
         """The same of a call that was stopped while it ran."""
         records: Sequence[StepRecord] = ()
         with contextlib.suppress(RepriseError):  # the result then says that no step is known
             records = await self._parts.session.of_call(self._key(call))
-        await self._append("result", await self._told(call, records, cut=True))
         await self._follow(call)
+        await self._append("result", await self._told(call, records, cut=True))
 
     async def _follow(self, call: CallState) -> None:
         """Go where a rewind led that was not seen to end: the notebook may be there already."""
-        if ((call.called or {}).get("act") or {}).get("effect") != "history":
+        if ((call.called or {}).get("act") or {}).get("tool") != RewindSession.name:
             return
-        went = await self._parts.session.went_over(self._key(call))
-        if went is not None and went != course.session_of(self._entries):
-            await self._append("session", {"session": went, "why": "rewind"})
+        await self._goes_on(await self._parts.session.went_over(self._key(call)))
 
     def _key(self, call: CallState) -> str:
         return f"{self._conversation}:{call.id}"

@@ -45,8 +45,8 @@ class Session(Protocol):
         """What untrusted content may be in what its steps show. Raises RepriseError."""
 
     async def went_over(self, key: str) -> str | None:
-        """The session that a call by this key has let the notebook and its kernel go over to; None
-        when it has not."""
+        """The session that a call by this key has let the notebook and its kernel go over to, where
+        the conversation's steps go from now on; None when it has not."""
 
 
 class CallParts(Protocol):

@@ -96,7 +96,7 @@ class Place:
         self._named: dict[str, None] = {}
         self._wanted = session
         self._connect: Callable[[], Awaitable[AsyncKernel]] = lambda: aconnect(
-            session,
+            self._wanted,
             notebook=notebook,
             connection_file=connection_file,
             folder=folder,
@@ -332,6 +332,15 @@ class Place:
         await kernel.attach(fork)
         await self.log.rebind(left, fork)
         return fork
+
+    async def went_over(self, session: uuid.UUID) -> None:
+        """Go on in a session that the kernel has gone over to already, unseen from here."""
+        async with self._lock:
+            kernel = self._kernel
+            if kernel is not None and kernel.session != session:
+                self._kernel = None
+                await kernel.close()
+            self._wanted = session
 
     # inside -------------------------------------------------------------------------------------
 
