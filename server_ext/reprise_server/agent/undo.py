@@ -116,7 +116,9 @@ async def undo(
         session = uuid.UUID(course.session_of(entries))
         if session != wanted:
             await conversation.append(writer, "session", {"session": str(wanted), "why": "undo"})
-        await _lead(log, session if session != wanted else left, wanted)
+        leads = _left_last(left, since, wanted)
+        if leads != wanted:
+            await _lead(log, leads, wanted)
         path = entries[0].body.get("notebook")
         put, why = await _put_back(open_document, path, of_turn, writer.blobs.get)
         done = Undone(turn, wanted, at, put.cells, put.kept, outside, why)
@@ -155,6 +157,14 @@ def since_turn(entries: Sequence[Entry], turn: int) -> Sequence[Entry]:
 def sessions(entries: Iterable[Entry]) -> list[uuid.UUID]:
     """Those that the conversation went on to."""
     return [uuid.UUID(entry.body["session"]) for entry in entries if entry.kind == "session"]
+
+
+def _left_last(left: uuid.UUID, since: Iterable[Entry], wanted: uuid.UUID) -> uuid.UUID:
+    """The session that the kernel is in yet, where an undo was cut that had said where it goes."""
+    went = [left, *sessions(since)]
+    while len(went) > 1 and went[-1] == wanted:
+        went.pop()
+    return went[-1]
 
 
 def edits(of_turn: Iterable[Entry]) -> list[Edit]:
