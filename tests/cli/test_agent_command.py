@@ -207,6 +207,36 @@ def test_where_nobody_sits_nothing_is_approved(
     assert "No person is at this terminal" in model.exchanges[-1].asked.results[0].text
 
 
+@pytest.mark.usefixtures("asks")
+@pytest.mark.parametrize("sits", [True, False], ids=["somebody", "nobody"])
+def test_what_was_asked_when_everything_stopped_is_asked_again(
+    reprise: Reprise,
+    typing: Type,
+    scripted: Callable[..., ScriptedModel],
+    folder: Path,
+    sits: bool,
+) -> None:
+    model = scripted([reply(command("echo still here")), says("Done.")])
+    at = typing("agent", "look", "--notebook", "a.ipynb", cwd=folder)
+    at.until("[d] deny (d REASON)")
+    at.process.kill()
+    at.process.wait(PATIENCE)
+    on = ("agent", "--notebook", "a.ipynb", "--continue")
+    if sits:
+        again = typing(*on, cwd=folder)
+        assert "| echo still here" in again.until("[d] deny (d REASON)")
+        again.until("> ")
+        again.type("a\n")
+        again.until("Done.")
+        assert again.end() == 0
+    else:
+        ran = reprise(*on, "--json", cwd=folder)
+        assert ran.returncode == 0, ran.stderr
+    [result] = model.exchanges[-1].asked.results
+    words = "still here" if sits else "No person is at this terminal"
+    assert (words in result.text, result.is_error) == (True, not sits)
+
+
 def test_ctrl_c_ends_what_runs_and_the_turn_goes_on_later(
     reprise: Reprise, typing: Type, scripted: Callable[..., ScriptedModel], folder: Path
 ) -> None:

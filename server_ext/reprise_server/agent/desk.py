@@ -189,8 +189,15 @@ class Desk:
             self._terminal.out.flush()
         else:
             self._transcript.told(told)
-        if told["type"] == "entry" and told["entry"]["kind"] == "question":
+        kind = told["entry"]["kind"] if told["type"] == "entry" else None
+        if kind == "question":
             self._ask(conversation, told["entry"]["body"])
+        elif kind == "continued":
+            for question in self._running.do(self._waiting(conversation)):
+                self._ask(conversation, question)
+
+    async def _waiting(self, conversation: uuid.UUID) -> list[Mapping[str, Any]]:
+        return await self._running.asked(conversation)
 
     def _ask(self, conversation: uuid.UUID, question: Mapping[str, Any]) -> None:
         running = self._running

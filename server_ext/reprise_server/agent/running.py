@@ -14,7 +14,7 @@ import platform
 import threading
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
 
@@ -155,6 +155,11 @@ class Running:
         """Whether a turn of it runs here."""
         return await self._there(self._runs(conversation))
 
+    async def asked(self, conversation: uuid.UUID) -> list[Mapping[str, Any]]:
+        """The approvals that the turn that runs here waits for: bodies of their entries. A turn
+        that is continued waits for those that it was cut at, whose entries are not told anew."""
+        return await self._there(self._approvals(conversation))
+
     async def wait(self, conversation: uuid.UUID) -> None:
         """Return when no turn of it runs here."""
         await self._there(self._wait(conversation))
@@ -288,6 +293,15 @@ class Running:
     async def _runs(self, conversation: uuid.UUID) -> bool:
         live = self._live.get(conversation)
         return live is not None and live.conversation.running
+
+    async def _approvals(self, conversation: uuid.UUID) -> list[Mapping[str, Any]]:
+        live = self._live.get(conversation)
+        if live is None:
+            return []
+        found = course.open_questions(live.conversation.entries)
+        # One whose time has run out is put anew.
+        now = now_us()
+        return [each for each in found if each.get("act") is not None and each["until_us"] > now]
 
     async def _wait(self, conversation: uuid.UUID) -> None:
         live = self._live.get(conversation)
