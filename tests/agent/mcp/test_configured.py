@@ -91,6 +91,8 @@ def test_no_secret_is_shown():
     for each in server:
         assert secret not in repr(each)
         assert each.hide(f"failed with {secret}, alas") == "failed with [hidden], alas"
+        schema = {"enum": [secret, 1], "properties": {secret: {"description": f"is {secret}"}}}
+        assert secret not in str(each.hidden_in(schema))
     with pytest.raises(UsageError) as raised:
         configured_servers({"one": {"command": ["x"], "env": {"KEY": secret, "BAD NAME": "y"}}}, {})
     assert secret not in str(raised.value)

@@ -132,8 +132,10 @@ async def test_none_of_our_secrets_are_in_its_environment(odd, monkeypatch):
     there = json.loads(words(result))
     assert "hunter2" not in there.values()
     assert there["PATH"] == os.environ["PATH"]
-    # Its own is there, and is not shown.
+    # Its own is there, and is not shown, wherever it is repeated.
     assert there["ODD_TOKEN"] == "[hidden]"
+    told = {tool.name: tool.description for tool in (await odd.offered()).tools}
+    assert "Does environment with [hidden]." in told["mcp__odd__environment"]
 
 
 async def test_one_that_dies_in_a_call_is_told_of_and_started_by_the_next(odd):
@@ -209,9 +211,9 @@ async def test_an_error_is_one_for_the_model(shared):
     assert "mcp" in dict(refused.taints)
 
 
-async def test_progress_is_shown(shared):
-    await shared.call("steps")
-    assert shared.shown == ["1 of 2 half of it\n"]
+async def test_progress_is_shown(odd):
+    await odd.call("steps")
+    assert odd.shown == ["1 of 2 half, [hidden]\n"]
 
 
 async def test_lines_that_are_no_messages_are_passed_over(shared):

@@ -75,6 +75,16 @@ class ConfiguredServer:
             text = text.replace(value, "[hidden]")
         return text
 
+    def hidden_in(self, value: Any) -> Any:
+        """The same of each text and key in a JSON value."""
+        if isinstance(value, str):
+            return self.hide(value)
+        if isinstance(value, Mapping):
+            return {self.hide(str(key)): self.hidden_in(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [self.hidden_in(each) for each in value]
+        return value
+
 
 def configured_servers(
     given: Mapping[str, Any], environ: Mapping[str, str]

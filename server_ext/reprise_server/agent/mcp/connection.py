@@ -94,7 +94,12 @@ class Connection:
                         params=PaginatedRequestParams(cursor=cursor)
                     )
                     given += [
-                        Given(tool.name, tool.description, tool.input_schema) for tool in page.tools
+                        Given(
+                            tool.name,
+                            self.server.hide(tool.description or ""),
+                            self.server.hidden_in(tool.input_schema),
+                        )
+                        for tool in page.tools
                     ]
                     cursor = page.next_cursor
                     if cursor is None or len(given) > _MOST_LISTED:
@@ -118,7 +123,8 @@ class Connection:
 
         async def told(progress: float, total: float | None, message: str | None) -> None:
             of = "" if total is None else f" of {total:g}"
-            show(cut(one_line(f"{progress:g}{of} {message or ''}"), 200) + "\n")
+            said = self.server.hide(message or "")
+            show(cut(one_line(f"{progress:g}{of} {said}"), 200) + "\n")
 
         try:
             async with asyncio.timeout(self.server.timeout_s):
@@ -232,7 +238,8 @@ class Connection:
         if self._ending.code is not None:
             parts.append(f"exit code {self._ending.code}")
         if self._ending.stderr:
-            parts.append(cut(one_line(self.server.hide(self._ending.stderr[-600:])), 600))
+            # Hidden before it is cut: what the cut left of a secret would not be found.
+            parts.append(cut(one_line(self.server.hide(self._ending.stderr)[-600:]), 600))
         return f" ({'; '.join(parts)})" if parts else ""
 
 
