@@ -20,6 +20,14 @@ class Secret(Unicode[str, str]):
         raise TraitError(f"{self.name} must be a text (what was given is not repeated here)")
 
 
+class SecretDict(Dict):
+    """A dictionary whose values may be secrets: no error repeats them."""
+
+    def error(self, obj: Any, value: Any, error: Any = None, info: Any = None) -> NoReturn:
+        del obj, value, error, info
+        raise TraitError(f"{self.name} must be a dict (what was given is not repeated here)")
+
+
 class RepriseAgent(LoggingConfigurable):
     """Settings of the agent: `c.RepriseAgent.model = "claude-opus-5-5"`."""
 
@@ -98,7 +106,7 @@ class RepriseAgent(LoggingConfigurable):
     policy_file = Unicode(
         "", config=True, help="A policy of this server, above those of the organisation and teams."
     )
-    mcp_servers = Dict(
+    mcp_servers = SecretDict(
         config=True,
         help="MCP servers whose tools are offered to the agent: {NAME: {command: [WORD, …], env}}"
         " or {NAME: {url, headers}}.",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from traitlets import TraitError
 
 from reprise.errors import UnavailableError, UsageError
 from reprise_server.agent.contract import ModelFailed
@@ -234,6 +235,24 @@ def test_without_a_clouds_library_too(
 def test_settings_that_cannot_be_are_refused(given: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         open_model(settings(**{"api_key": "none", **given}))
+
+
+@pytest.mark.parametrize("url", ["host.example/v1", "https://a:b@host.example"])
+def test_an_address_of_the_environment_is_looked_at_too(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
+    with pytest.raises(UsageError, match="ANTHROPIC_BASE_URL") as raised:
+        open_model(settings(api_key="none"))
+    assert "a:b" not in str(raised.value)
+
+
+def test_wrong_servers_are_not_repeated() -> None:
+    from reprise_server.agent.settings import RepriseAgent
+
+    with pytest.raises(TraitError) as raised:
+        RepriseAgent(mcp_servers=[{"headers": {"Authorization": "Bearer s3cr3t"}}])
+    assert "s3cr3t" not in str(raised.value)
 
 
 def test_who_keeps_the_context_depends_on_the_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:

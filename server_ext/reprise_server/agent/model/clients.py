@@ -107,6 +107,9 @@ def open_client(settings: RepriseAgent) -> Client:
             f"The client for {settings.provider} cannot be made: {failed} (docs: bring your own "
             "model endpoint)."
         )
+    # It may come from the SDK's own variables, too.
+    if wrong := _wrong_url(str(sdk.base_url)):
+        raise UsageError(f"The endpoint (c.RepriseAgent.base_url, ANTHROPIC_BASE_URL) {wrong}")
     return Client(
         sdk,
         host=sdk.base_url.host,
