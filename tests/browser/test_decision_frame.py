@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from reprise_server.agent.scripted import calls, says
+from reprise_server.api.decision_frame import decision_page
+from reprise_server.api.matter import Choice, Matter
 from tests.fixtures.agent_server import Agents, start_agents
 from tests.fixtures.kernel import PATIENCE, Database
 from tests.fixtures.server import JupyterServer, Serve
@@ -414,6 +416,22 @@ def test_each_theme_can_be_read(page: Page) -> None:
             assert ratio >= 4.5, (theme, name, ratio)
         backs.add(frame.locator("body").evaluate("b => getComputedStyle(b).backgroundColor"))
     assert len(backs) == 3
+
+
+def test_a_long_title_leaves_room_for_what_was_asked_and_the_buttons(page: Page) -> None:
+    """It may hold paths, and the reason hosts, which others have named."""
+    long = f"folder{'/folder' * 500}"
+    choices = (Choice("once", "Allow once", "accept"), Choice("deny", "Deny", "reject"))
+    matter = Matter(f"Agent wants to {long}", (("tool", "x"),), f"it asks: {long}", choices, "No.")
+    made = decision_page("1", matter, {"once": "a", "deny": "b"}, 60.0, "light")
+    page.set_viewport_size({"width": 260, "height": 340})
+    page.set_content(made.page.decode("ascii"))
+    for each in (".scroll", "footer button >> nth=0", "footer button >> nth=1"):
+        box = page.locator(each).bounding_box()
+        assert box is not None
+        assert box["height"] > 20
+        assert 0 <= box["y"] <= box["y"] + box["height"] <= 340
+        assert 0 <= box["x"] <= box["x"] + box["width"] <= 260
 
 
 def test_it_fits_a_narrow_panel_and_says_how_high_it_would_be(page: Page) -> None:

@@ -226,6 +226,17 @@ def test_what_was_decided_elsewhere_is_said_in_the_frame(agents: Agents) -> None
     )
 
 
+def test_a_policy_is_tried_on_no_conversation_that_one_may_not_read(agents: Agents) -> None:
+    conversation, _ = agents.begin()
+    asked = {"policy": "rules: []", "conversation": conversation}
+    try:
+        agents.server.deny(("alice", "read", "reprise-conversations"))
+        refused(agents.client.post("policy-checks", json=asked), 403, "not-authorized")
+    finally:
+        agents.server.deny()
+    assert agents.client.post("policy-checks", json=asked).json()["trial"]["calls"] == 0
+
+
 def test_the_frame_is_for_an_iframe_of_this_server_alone(agents: Agents) -> None:
     conversation, words = agents.begin(command("echo four"), says("Ran."))
     agents.say(conversation, words)

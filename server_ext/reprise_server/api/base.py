@@ -171,7 +171,7 @@ class Endpoint(APIHandler):
             raise HTTPError(HTTPStatus.METHOD_NOT_ALLOWED)
         if not self.current_user:
             raise HTTPError(HTTPStatus.FORBIDDEN)
-        await self._authorize(offered)
+        await self.authorize(offered.action, offered.resource or self.auth_resource)
         person = person_of(self.identity_provider, self.current_user)
         limits = self.service.limits
         limits.admit(person.key, offered.action)
@@ -179,18 +179,20 @@ class Endpoint(APIHandler):
         self._admitted = Admitted(offered, person)
         self._incoming.expect(offered.body_bytes)
 
-    async def _authorize(self, offered: Operation) -> None:
-        """By Jupyter's own decorator: one for each request, since it keeps its first answers."""
-        resource = offered.resource or self.auth_resource
+    async def authorize(self, action: Action, resource: str) -> None:
+        """By Jupyter's own decorator: one for each request, since it keeps its first answers.
+
+        Raises Refused (403). An operation calls it for what it reads of another resource.
+        """
         try:
-            await authorized(offered.action, resource)(_nothing)(self)
+            await authorized(action, resource)(_nothing)(self)
         except HTTPError as error:
             if error.status_code != HTTPStatus.FORBIDDEN:
                 raise
             raise Refused(
                 HTTPStatus.FORBIDDEN,
                 "not-authorized",
-                f"This server's Authorizer does not allow you to {offered.action} {resource}."
+                f"This server's Authorizer does not allow you to {action} {resource}."
                 " Whoever runs the server may.",
             ) from None
 

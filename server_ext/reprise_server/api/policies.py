@@ -21,6 +21,7 @@ from reprise_server.agent.policy.rules import SERVER, Level, Policy
 from reprise_server.agent.policy.trial import past_calls, tried
 from reprise_server.api import governance
 from reprise_server.api.base import Asked, Endpoint, operation
+from reprise_server.api.conversations import RESOURCE as CONVERSATIONS
 from reprise_server.api.governance import Act
 from reprise_server.api.questions import environment_of
 from reprise_server.api.refusals import Refused
@@ -97,6 +98,7 @@ class PolicyChecksEndpoint(Endpoint):
 
     async def _trial(self, policy: Policy, scope: str, conversation: uuid.UUID) -> dict[str, Any]:
         """What would come out of the newest calls of a conversation, were this the scope's."""
+        await self.authorize("read", CONVERSATIONS)
         log = await self.service.log()
         bound = await levels(log, self.service.agent_settings)
         entries = await Conversations(log).entries(conversation, most=_ENTRIES)
