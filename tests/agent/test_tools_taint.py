@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 
@@ -9,7 +10,7 @@ import pytest
 
 from reprise.log.postgres import Log
 from reprise_server.agent.contract import Situation
-from reprise_server.agent.tools.outside import MOST_NAMED, OTHERS, UNWATCHED, named
+from reprise_server.agent.tools.outside import MOST_NAMED, OTHERS, RUNNING, UNWATCHED, named
 from reprise_server.agent.tools.toolbox import toolbox
 from tests.fixtures.kernel import Database, Kernel, Kernels
 from tests.fixtures.place import ToolBench, bench_of, text_of
@@ -59,7 +60,18 @@ async def test_what_was_fetched_taints_from_then_on_whoever_fetched_it(
         await bench.do("run_command", command="curl -s http://b.example/ || true")
         assert (await bench.do("read_file", path="own.txt")).taints == ()
 
+        # What a step fetches is recorded when it has come, and lies in files before.
         kernel = await place.kernel()
+        waits = asyncio.ensure_future(
+            kernel.run("open('begun', 'w'); import time\nwhile True: time.sleep(0.1)")
+        )
+        while await (await place.workspace()).about("begun") is None:
+            await asyncio.sleep(0.05)
+        assert (await bench.do("read_file", path="own.txt")).taints == (("network", RUNNING),)
+        await kernel.interrupt()
+        await waits
+        assert (await bench.do("read_file", path="own.txt")).taints == ()
+
         url = f"http://{site.place}/"
         await kernel.run(
             f"import urllib.request as u; open('page', 'wb').write(u.urlopen({url!r}).read())",

@@ -330,6 +330,17 @@ class Reader:
                 if len(rows) < PAGE_ROWS:
                     break
 
+    async def network_count(self) -> int:
+        count = 0
+        for part in await self.line():
+            rows = await self._ask(
+                "SELECT count(*) FROM reprise.network"
+                " WHERE session = %s AND event < %s AND place < %s",
+                [part.session, part.end_event, part.end_seq],
+            )
+            count += rows[0][0]
+        return count
+
     async def recorded(
         self, seq: int, key: str, nth: int, *, idle: bool = False
     ) -> RecordedResponse | None:

@@ -256,6 +256,10 @@ class LogReader(Protocol):
         What was asked between steps counts to the step before. In pages: memory stays bounded.
         """
 
+    async def network_count(self) -> int:
+        """How many rows `network` gives by now. One may be of a step long before the latest: it
+        counts to the step in which its request began."""
+
     async def recorded(
         self, seq: int, key: str, nth: int, *, idle: bool = False
     ) -> RecordedResponse | None:

@@ -17,6 +17,9 @@ OTHERS: Final = "other hosts"
 #: Where nothing watches the network, any step may have brought anything from anywhere.
 UNWATCHED: Final = "any host (nothing isolates this session)"
 
+#: What a step may be fetching that runs just now.
+RUNNING: Final = "any host of its environment (a step runs)"
+
 #: Verdicts on a connection by which something came in, from the host or from its record.
 _CAME_IN: Final = ("allowed", "served")
 
@@ -48,23 +51,25 @@ def named(hosts: Iterable[str]) -> tuple[str, ...]:
 
 
 class Seen:
-    """What one session's log has told so far; each look reads only what is new."""
+    """What one session's log has told so far; a look reads what may be new."""
 
     def __init__(self, reader: LogReader) -> None:
         self.session = reader.session
         self._reader = reader
         self._hosts: dict[str, None] = {}
-        self._from = 0
+        self._rows = 0
         self._steps = 0
 
     async def sources(self, *, watched: bool) -> Sources:
         """watched: whether the host carries and records every connection."""
         steps = (await self._reader.info()).steps
-        # What comes between steps is stored with the step before: the last one is read again.
-        async for row in self._reader.network(self._from):
-            if row.verdict in _CAME_IN and len(self._hosts) <= MOST_NAMED:
-                self._hosts.setdefault(row.host)
-        self._from = max(0, steps - 1)
+        rows = await self._reader.network_count()
+        if rows != self._rows and len(self._hosts) <= MOST_NAMED:
+            # All of them: a slow request that is answered now may be of any step before.
+            async for row in self._reader.network():
+                if row.verdict in _CAME_IN and len(self._hosts) <= MOST_NAMED:
+                    self._hosts.setdefault(row.host)
+        self._rows = rows
         hosts = named(self._hosts)
         if not watched and await self._has_run(steps):
             hosts = (*hosts, UNWATCHED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Generic, Self, TypeVar
@@ -29,7 +29,7 @@ from reprise.log.store import LogReader, SessionInfo, StepRecord
 from reprise.skills.contract import Version
 from reprise_server.agent.contract import Call, Show, TaintKind
 from reprise_server.agent.policy.taint import of_path
-from reprise_server.agent.tools.outside import MOST_NAMED, Seen, Sources, Traffic
+from reprise_server.agent.tools.outside import MOST_NAMED, RUNNING, Seen, Sources, Traffic
 
 #: Seconds between two looks whether a step that is to be ended has begun, and between two
 #: interrupts of one that goes on.
@@ -182,8 +182,12 @@ class Place:
     async def sources(self) -> Sources:
         """Where untrusted content in this session may have come from, whoever's steps brought it:
         what a step shows or a file holds may be of it."""
-        watched = (await (await self.workspace()).surroundings()).isolated
-        return await (await self._known()).sources(watched=watched)
+        around = await (await self.workspace()).surroundings()
+        found = await (await self._known()).sources(watched=around.isolated)
+        if around.isolated and around.network and await _open(await self.reader()):
+            # What it has asked for is recorded when it has come.
+            return replace(found, hosts=(*found.hosts, RUNNING))
+        return found
 
     async def named(self) -> tuple[tuple[TaintKind, str], ...]:
         """What files named untrusted may bring into what code shows: those that lie in the
