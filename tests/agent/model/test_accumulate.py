@@ -195,12 +195,19 @@ def test_parts_of_other_blocks_are_kept_to_be_sent_back() -> None:
         {"type": "tool_use", "id": "a", "name": "x", "input": []},
         {"type": "text", "text": 3},
         {"type": 3},
+        {"type": "\x1b[2J"},
+        {"type": "tool_result", "tool_use_id": {}, "content": [1]},
+        {"type": "image", "source": 3},
         {},
     ],
     ids=lambda begun: json.dumps(begun)[:60],
 )
 def test_blocks_that_could_not_be_sent_back_are_refused(begun: dict[str, Any]) -> None:
     refused([start(), *block(0, begun), *end()])
+
+
+def test_a_reason_is_a_word() -> None:
+    refused([start(), *text(0, "x"), *end("\x1b[2J")])
 
 
 def test_two_calls_have_two_ids() -> None:

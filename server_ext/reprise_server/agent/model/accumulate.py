@@ -27,6 +27,10 @@ _MAX_COUNT: Final = 1 << 40
 #: What the API takes back as the id of a call, and as the name of a tool.
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
+#: Types of blocks and reasons, as the API writes them.
+_WORD: Final = re.compile(r"[a-z0-9_]{1,100}")
+#: Blocks that requests have and no answer does: what reads a conversation takes them for ours.
+_ASKED: Final = frozenset({"document", "image", "search_result", "tool_result"})
 
 #: Blocks whose input comes as pieces of JSON.
 _WITH_INPUT: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
@@ -136,8 +140,8 @@ class Accumulator:
         if index >= MAX_BLOCKS:
             raise Malformed(f"it has more than {MAX_BLOCKS} blocks")
         kind = block.get("type")
-        if not isinstance(kind, str):
-            raise Malformed("a block has no type")
+        if not isinstance(kind, str) or not _WORD.fullmatch(kind) or kind in _ASKED:
+            raise Malformed("a block has no type that an answer's could have")
         if kind == "tool_use":
             self._check_call(block)
         opened = _Open(index, block)
@@ -230,7 +234,9 @@ class Accumulator:
             if isinstance(reason, str):
                 if self._open is not None:
                     raise Malformed("it stopped inside a block")
-                self.stop_reason = reason[:100]
+                if not _WORD.fullmatch(reason):
+                    raise Malformed("the reason why it stopped is none")
+                self.stop_reason = reason
             if isinstance(details := delta.get("stop_details"), dict):
                 self.stop_details = details
         self._count(event.get("usage"))

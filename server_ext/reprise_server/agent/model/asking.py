@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _LONGEST_ANSWER: Final = 3_600.0
 #: For the end of the connection's stream once the answer is whole, so that it can be used again.
 _DRAIN: Final = 0.25
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9_.:-]{1,200}")
 
 
 def open_model(settings: RepriseAgent, *, name: str | None = None) -> ApiModel:
@@ -256,7 +258,7 @@ class ApiModel:
                 stream = await self._create(asking)
                 asking.reading = True
                 try:
-                    asking.request_id = headers_of(stream.response).get("request-id")
+                    asking.request_id = self._request_id(headers_of(stream.response))
                     await self._read(stream, asking)
                 finally:
                     await stream.close()
@@ -334,9 +336,15 @@ class ApiModel:
             return failures.not_signed_in(self._client.cloud, error)
         return failures.unexpected(host, error)
 
+    def _request_id(self, headers: Mapping[str, str]) -> str | None:
+        """As the endpoint named the request; None where it is no id that may be kept."""
+        given = headers.get("request-id", "")
+        usual = _REQUEST_ID.fullmatch(given) and not self._client.secrets().stand_in(given)
+        return given if usual else None
+
     def _refused(self, error: Any, asking: _Asking) -> Failure:
         headers = headers_of(error.response)
-        asking.request_id = headers.get("request-id")
+        asking.request_id = self._request_id(headers)
         status = error.status_code
         if status < 400 and not 300 <= status < 400:
             # An `error` event in mid-stream, as the SDK gives it: the response itself was fine.

@@ -51,6 +51,9 @@ def _without(content: Any, refused: Collection[str]) -> Any:
 
 def _images(content: Any) -> Iterator[Mapping[str, Any]]:
     for each in content if isinstance(content, list | tuple) else ():
+        # What an answer brought may hold anything.
+        if not isinstance(each, Mapping):
+            continue
         if each.get("type") == "image":
             yield each
         else:
