@@ -41,6 +41,8 @@ class Offering:
     own: bool = False
     _open: OrderedDict[uuid.UUID, OfferedSession] = field(default_factory=OrderedDict)
     _begun: dict[uuid.UUID, None] = field(default_factory=dict)
+    #: Those that earlier processes began, as far as they were looked up: that stays so.
+    _before: set[uuid.UUID] = field(default_factory=set)
     _usual: uuid.UUID | None = None
     #: The usual session while nobody has used it.
     _unborn: uuid.UUID | None = None
@@ -115,7 +117,7 @@ class Offering:
         )
 
     async def _allowed(self, session: uuid.UUID) -> bool:
-        if session in self.named or session in self._begun:
+        if session in self.named or session in self._begun or session in self._before:
             return True
         if self.every:
             return any(info.id == session for info in await self.means.log.sessions())
@@ -129,6 +131,7 @@ class Offering:
             [first] = await known.entries(info.id, most=1)
             if first.body.get("provider") == PROVIDER and first.body.get("session_begun") is True:
                 found.add(info.session)
+        self._before |= found
         return found
 
     # open ---------------------------------------------------------------------------------------
