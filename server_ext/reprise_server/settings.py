@@ -6,7 +6,7 @@ import os
 from collections.abc import MutableMapping
 from typing import Any, Final
 
-from traitlets import Bool, Dict, Float, Integer, TraitError, Unicode, default, validate
+from traitlets import Bool, Dict, Enum, Float, Integer, TraitError, Unicode, default, validate
 from traitlets.config import LoggingConfigurable
 
 from reprise import settings
@@ -108,11 +108,13 @@ class RepriseApi(LoggingConfigurable):
         help="Seconds within which a websocket's reader has to take a message; then it is dropped,"
         " and may come again.",
     )
-    programs_approve = Bool(
-        True,
+    programs_approve = Enum(
+        ["isolated", "always", "never"],
+        "isolated",
         config=True,
-        help="Whether a program that sends the server's token may approve what the agent asks for."
-        " On the backend `process` code of the agent can read that token.",
+        help="Whether a program that sends the server's token may approve what the agent asks for:"
+        " where the backend isolates, always, or never. On the backend `process` code of the agent"
+        " can read that token.",
     )
     logins = Dict(
         value_trait=Unicode(),

@@ -324,12 +324,14 @@ def test_a_sidecar_is_found_by_its_connection_file_only(tmp_path: Path) -> None:
     session = uuid.uuid4()
     assert read_sidecar(connection) is None
     write_sidecar(connection, uuid.uuid4())
-    write_sidecar(connection, session, sandbox_pid=7, agent_token="secret")
+    around = {"environment": "default", "network": []}
+    write_sidecar(connection, session, sandbox_pid=7, agent_token="secret", surroundings=around)
     expected = {
         "session": str(session),
         "pid": os.getpid(),
         "sandbox_pid": 7,
         "agent_token": "secret",
+        "surroundings": around,
     }
     assert read_sidecar(connection) == expected
     assert list(sidecars(tmp_path)) == [(connection, expected)]

@@ -9,6 +9,7 @@ import uuid
 from typing import Any
 
 import httpx
+import pytest
 import websocket
 
 from reprise_server.agent.scripted import Step, by_answers, calls, says
@@ -327,12 +328,14 @@ def test_what_is_not_there_is_refused_in_a_sentence(agents: Agents) -> None:
     refused(agents.client.post(f"conversations/{conversation}/undo", json={}), 409, "cannot-undo")
 
 
+@pytest.mark.parametrize("programs", ["never", None])
 def test_a_server_of_one_person_decides_in_time_or_not_at_all(
-    serve: Serve, database: Database
+    serve: Serve, database: Database, programs: str | None
 ) -> None:
-    """Without names, with programs that approve nothing, and little patience."""
-    options = ("--RepriseApi.programs_approve=False", "--RepriseAgent.approval_patience=3")
-    agents, opened = start_agents(serve, database, *options, people=False)
+    """Without names, with programs that approve nothing (by default, where nothing isolates), and
+    little patience."""
+    patience = "--RepriseAgent.approval_patience=3"
+    agents, opened = start_agents(serve, database, patience, people=False, programs=programs)
     with opened:
         conversation, words = agents.begin(command("echo six"), says("I see."))
         agents.say(conversation, words)

@@ -20,6 +20,7 @@ from reprise_server.agent.questions import NotWaiting
 from reprise_server.agent.running import Running, Told
 from reprise_server.api.deciding import Decision, NotNeeded
 from reprise_server.api.governance import may_personally
+from reprise_server.api.isolation import isolated
 from reprise_server.api.people import Person
 from reprise_server.api.places import Places
 from reprise_server.api.questions import Open, environment_of, matter_of, open_questions
@@ -63,7 +64,9 @@ class Conversing:
 
     @property
     def programs_approve(self) -> bool:
-        return bool(self._service.settings.programs_approve)
+        """Whether a program may approve; code that no wall holds could be that program."""
+        wanted = self._service.settings.programs_approve
+        return wanted == "always" or (wanted == "isolated" and isolated())
 
     @property
     def pages(self) -> Pages:
@@ -336,8 +339,9 @@ async def answered(
         )
     if found.approves and decision != "deny" and not conversing.programs_approve:
         raise NotAllowed(
-            "Programs approve nothing on this server (c.RepriseApi.programs_approve): it is pressed"
-            " in a page's decision frame. Nothing was decided."
+            "Programs approve nothing on this server (c.RepriseApi.programs_approve; where nothing"
+            " isolates, the agent's own code could be that program): it is pressed in a page's"
+            " decision frame, or at the prompt of `reprise agent`. Nothing was decided."
         )
     how: Literal["frame", "terminal"] = "frame" if from_browser else "terminal"
     await conversing.running.decide(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import uuid
 from collections.abc import Sequence
 from typing import Any, Final
@@ -12,7 +11,6 @@ from reprise.log.as_json import iso
 from reprise.log.conversations import Conversations
 from reprise.log.model import Json
 from reprise.log.policies import Policies, StoredPolicy
-from reprise.settings import BACKEND, DEFAULT_BACKEND
 from reprise_server.agent.contract import Situation
 from reprise_server.agent.policy.advice import advice
 from reprise_server.agent.policy.levels import level_of, levels, of_file
@@ -23,6 +21,7 @@ from reprise_server.api import governance
 from reprise_server.api.base import Asked, Endpoint, operation
 from reprise_server.api.conversations import RESOURCE as CONVERSATIONS
 from reprise_server.api.governance import Act
+from reprise_server.api.isolation import isolated
 from reprise_server.api.questions import environment_of
 from reprise_server.api.refusals import Refused
 
@@ -103,8 +102,7 @@ class PolicyChecksEndpoint(Endpoint):
         bound = await levels(log, self.service.agent_settings)
         entries = await Conversations(log).entries(conversation, most=_ENTRIES)
         environment = environment_of(entries)
-        isolated = os.environ.get(BACKEND, DEFAULT_BACKEND) != "process"
-        past = past_calls(entries, Situation(self.person.name, environment, isolated))
+        past = past_calls(entries, Situation(self.person.name, environment, isolated()))
         judged = await asyncio.to_thread(tried, _with(bound, Level(scope, policy)), past)
         return {
             "calls": len(judged),
