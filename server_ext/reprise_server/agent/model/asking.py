@@ -7,7 +7,7 @@ import random
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from reprise.errors import UsageError
@@ -227,7 +227,7 @@ class ApiModel:
 
     def _without_images(self, failure: Failure, asking: _Asking) -> bool:
         """Leave out the images of a request that was refused for one; whether there were any."""
-        if not pictures.blamed(failure.status, failure.why):
+        if not pictures.blamed(failure.status, failure.said):
             return False
         found = pictures.names(asking.sent["messages"])
         if not found:
@@ -360,14 +360,7 @@ class ApiModel:
         told = waits.may_retry(headers)
         if told is None or error.status_code < 400:
             return failure
-        return Failure(
-            failure.why,
-            told,
-            failure.status,
-            failure.retry_after,
-            full=failure.full,
-            todo=failure.todo,
-        )
+        return replace(failure, again=told)
 
     def _told(
         self,

@@ -64,7 +64,7 @@ class ContextFull(ModelFailed):
 class Failure:
     """How one attempt failed. why: a sentence without its end.  again: whether another attempt may
     help.  retry_after: seconds that the endpoint asks for.  malformed: it answered, but nothing
-    that can be read.  full: the context is."""
+    that can be read.  full: the context is.  said: the endpoint's own words, where it refused."""
 
     why: str
     again: bool
@@ -73,6 +73,7 @@ class Failure:
     malformed: bool = False
     full: bool = False
     todo: str = ""
+    said: str = ""
 
 
 class Secrets:
@@ -123,6 +124,7 @@ def refused(
         retry_after=retry_after,
         full=status == 413 or (status == 400 and _too_long(said)),
         todo=_TODO.get(status, ""),
+        said=quoted,
     )
 
 
