@@ -73,6 +73,9 @@ class Prompt:
             line(each)
         _, _, why = str(question["text"]).partition(": ")
         line(f"Why asked: {escaped(why)}")
+        if "session" in question["options"] and question.get("session_rule"):
+            rule = json.dumps(question["session_rule"], ensure_ascii=False)
+            line(f"[s] would allow all that this rule matches: {escaped(rule)}")
 
     def _choices(self, question: Mapping[str, Any], until: float) -> str:
         options = question["options"]
