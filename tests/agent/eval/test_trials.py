@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,7 @@ from reprise_server.agent.scripted import (
     says,
 )
 from reprise_server.agent.settings import RepriseAgent
-from tests.fixtures.kernel import Database
+from tests.fixtures.kernel import PATIENCE, Database
 
 #: What a model that follows the skill finds out: script, its arguments, where the answer goes.
 FOLLOWED: dict[str, tuple[str, list[str], str, Any]] = {
@@ -203,24 +205,29 @@ def test_the_command_compares_both_arms(
 
 
 def test_what_ctrl_c_cuts_short_is_told_as_far_as_it_came(
-    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: Database, tmp_path: Path
 ) -> None:
-    for name, value in variables(database).items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path))
+    began: list[subprocess.Popen[bytes]] = []
 
     def interrupting(asked: Asked) -> Step:
         if asked.number == 1:  # the second trial's first request
-            os.kill(os.getpid(), signal.SIGINT)
+            began[0].send_signal(signal.SIGINT)
             return says("Never heard.", broken=Break(1, "hold", hold=Hold()))
         return says("I looked at it.")
 
     out = tmp_path / "results.json"
     words = ["eval", "compare-upgrade", "--only", "without", "--trials", "3", "--out", str(out)]
     with ScriptedModel(interrupting) as scripted:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", scripted.url)
-        monkeypatch.setenv("ANTHROPIC_API_KEY", scripted.key)
-        assert main(words) == 130
+        environ = {
+            **os.environ,
+            **variables(database),
+            "JUPYTER_CONFIG_DIR": str(tmp_path),
+            "ANTHROPIC_BASE_URL": scripted.url,
+            "ANTHROPIC_API_KEY": scripted.key,
+        }
+        # Of its own: a signal to the process of the tests would be theirs.
+        began.append(subprocess.Popen([sys.executable, "-m", "reprise.cli", *words], env=environ))
+        assert began[0].wait(PATIENCE) == 130
     [trial] = json.loads(out.read_text())["trials"]
     assert (trial["number"], trial["ended"]) == (1, "done")
 
