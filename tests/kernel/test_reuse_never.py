@@ -31,9 +31,9 @@ def test_variables_end_with_their_cell_and_files_stay(
     # The prompt goes on, as the page counts.
     assert gone.reply["execution_count"] == first.reply["execution_count"] + 1
     assert client.prints("print(open('kept.txt').read())") == "a"
-    client.shell("printf b >> kept.txt; sleep 600 & true")
+    client.shell("printf b >> kept.txt; sleep 600.25 & true")
     # What a step left running has ended with it.
-    assert client.shell("cat kept.txt; pgrep -x sleep || true").text() == "ab"
+    assert client.shell("cat kept.txt; pgrep -f '^sleep 600.25$' || true").text() == "ab"
 
 
 @pytest.mark.parametrize("backend", ["process", "bubblewrap"])
