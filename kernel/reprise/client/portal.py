@@ -14,6 +14,22 @@ from reprise.client.failures import ClientClosed
 T = TypeVar("T")
 
 
+def serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop in this thread until it is stopped; what is left in it is cancelled."""
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        # Whoever still waits in another thread is told, rather than left there.
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+
+
 class Portal:
     """One thread with one event loop, for one client.
 
@@ -22,22 +38,10 @@ class Portal:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._serve, name="reprise-client", daemon=True)
+        self._thread = threading.Thread(
+            target=serve, args=(self._loop,), name="reprise-client", daemon=True
+        )
         self._thread.start()
-
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_forever()
-        finally:
-            # Whoever still waits in another thread is told, rather than left there.
-            left = asyncio.all_tasks(self._loop)
-            for task in left:
-                task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-            self._loop.run_until_complete(self._loop.shutdown_default_executor())
-            self._loop.close()
 
     def call(
         self,

@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mappi
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
 
+from reprise.client.portal import serve
 from reprise.errors import UnavailableError
 from reprise.log.conversations import Conversations
 from reprise.log.model import Json
@@ -73,21 +74,10 @@ class Running:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._serve, name="reprise-agent", daemon=True)
+        self._thread = threading.Thread(
+            target=serve, args=(self._loop,), name="reprise-agent", daemon=True
+        )
         self._thread.start()
-
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_forever()
-        finally:
-            left = asyncio.all_tasks(self._loop)
-            for task in left:
-                task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-            self._loop.run_until_complete(self._loop.shutdown_default_executor())
-            self._loop.close()
 
     # what is asked from outside -----------------------------------------------------------------
 
