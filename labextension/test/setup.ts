@@ -1,0 +1,24 @@
+// What jsdom lacks and JupyterLab's widgets ask for.
+
+import { vi } from 'vitest';
+
+class Observer {
+  observe(): void {}
+  unobserve(): void {}
+  disconnect(): void {}
+  takeRecords(): [] {
+    return [];
+  }
+}
+
+vi.stubGlobal('ResizeObserver', globalThis.ResizeObserver ?? Observer);
+vi.stubGlobal('IntersectionObserver', globalThis.IntersectionObserver ?? Observer);
+window.matchMedia ??= (query: string) =>
+  ({
+    matches: false,
+    media: query,
+    addEventListener: () => undefined,
+    removeEventListener: () => undefined
+  }) as unknown as MediaQueryList;
+window.DragEvent ??= class DragEvent extends MouseEvent {} as typeof window.DragEvent;
+Element.prototype.scrollIntoView ??= () => undefined;
