@@ -16,6 +16,7 @@ import psycopg
 import pytest
 
 from reprise_server.api import parts
+from tests.fixtures.agent_server import FRAME, PAGE
 from tests.fixtures.kernel import Database
 from tests.fixtures.server import JupyterServer, Serve
 
@@ -302,6 +303,44 @@ def test_the_check_keeps_nothing(carol: Desk) -> None:
     assert by_folder["tidy"]["why_not"] is None
     assert any(each["severity"] == "error" for each in by_folder["odd-name"]["findings"])
     assert carol.get("skills/tidy", 404)["error"]["code"] == "skill-not-found"
+
+
+def test_who_writes_a_skill_is_told_its_lines_and_what_it_costs(carol: Desk) -> None:
+    text = skill_md("half-done", body="Word. " * 200).decode()
+    files = [{"path": "SKILL.md", "text": text}, {"path": "a.bin", "base64": "AAEC/w=="}]
+    (said,) = carol.post("skill-checks", {"folder": "half-done", "files": files})["skills"]
+    assert (said["why_not"], said["findings"]) == (None, [])
+    assert said["cost"]["listed"] > 0
+    assert said["cost"]["loaded"] > 200
+    assert said["cost"]["files"] == [{"path": "a.bin", "tokens": None}]
+    aliased = "---\nname: half-done\ndescription: *other\n---\nText.\n"
+    broken = [{"path": "SKILL.md", "text": aliased}]
+    (said,) = carol.post("skill-checks", {"folder": "half-done", "files": broken})["skills"]
+    assert said["why_not"]
+    assert said["cost"] is None
+    (finding,) = said["findings"]
+    assert (finding["rule"], finding["path"], finding["line"]) == ("yaml", "SKILL.md", 3)
+
+
+def test_who_presses_trust_reads_the_names_of_the_files(carol: Desk) -> None:
+    files = [
+        {"path": "SKILL.md", "text": skill_md("pressed").decode()},
+        {"path": "scripts/run.py", "text": SCRIPT.decode(), "executable": True},
+        {"path": "notes\u202e.md", "text": "x"},
+    ]
+    (added,) = carol.post("skills", {"folder": "pressed", "files": files}, 201)["skills"]
+    version = added["version"]
+    body = {"digest": version["digest"], "scope": "personal"}
+    answer = carol.client.post("skills/pressed@1/trust", json=body, headers=PAGE)
+    assert answer.status_code == 428
+    frame = answer.json()["error"]["frame"]
+    shown = carol.client.get(carol.server.url.removesuffix("/base/") + frame, headers=FRAME).text
+    assert "personal:pressed@1" in shown
+    assert "Exactly 3 files, and no other" in shown
+    assert f"scripts/run.py  {len(SCRIPT)} bytes, can run" in shown
+    assert "\u202e" not in shown
+    assert r"notes<b>\u202e</b>.md  1 bytes" in shown
+    assert version["digest"] in shown
 
 
 @pytest.mark.parametrize(

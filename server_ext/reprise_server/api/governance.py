@@ -82,11 +82,13 @@ REFUSE: Final = Choice("refuse", "Do not", "reject")
 @dataclass(frozen=True)
 class Act:
     """What is to be done. scope: "personal", "team/NAME", "organisation", or "machine" for what
-    belongs to whoever runs the server. what: exactly: a digest, a login, hosts."""
+    belongs to whoever runs the server. what: exactly: a digest, a login, hosts.  shown: what else
+    a person should see of it before pressing, by name; it is said by `what` already."""
 
     verb: Verb
     scope: str
     what: str
+    shown: tuple[tuple[str, str], ...] = ()
 
     @property
     def widens(self) -> bool:
@@ -168,7 +170,7 @@ def _key(endpoint: Endpoint, act: Act) -> str:
 
 
 def _matter(endpoint: Endpoint, act: Act) -> Matter:
-    said = [("What", act.what), ("In the scope", act.scope)]
+    said = [*act.shown, ("What", act.what), ("In the scope", act.scope)]
     query = endpoint.request.query
     body = endpoint.body_sent
     said.append(("The request", f"{endpoint.request.method} {endpoint.request.path}"))

@@ -7,18 +7,27 @@ was looked at. Where that name leads to something else by now, nothing is done.
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from typing import Any, Final, Literal, cast
 
-from reprise.errors import UsageError
+from reprise.errors import SkillNotFound, UsageError
 from reprise.log.model import Json
 from reprise.skills.as_json import member_json, membership_json, promotion_json, version_json
 from reprise.skills.catalog import Catalog
-from reprise.skills.contract import PERSONAL, Promotion, Reference, Scope, Version
+from reprise.skills.contract import (
+    EXECUTABLE,
+    PERSONAL,
+    Promotion,
+    Reference,
+    Scope,
+    SkillTree,
+    Version,
+)
 from reprise.skills.members import Role
 from reprise.skills.rows import is_current
 from reprise_server.api import governance
 from reprise_server.api.base import Answer, Asked, operation
-from reprise_server.api.governance import Act, Verb
+from reprise_server.api.governance import WIDENING, Act, Verb
 from reprise_server.api.refusals import Refused
 from reprise_server.api.skill_named import SkillEndpoint, page, reference
 from reprise_server.api.skill_past import compared
@@ -44,9 +53,15 @@ class GovernanceEndpoint(SkillEndpoint):
         _same(version.digest, asked.body["digest"], version.reference)
         return version
 
-    async def act(self, verb: Verb, scope: Scope, what: str) -> Catalog:
-        """The catalog, once the act was let through. Raises NotAllowed."""
-        await governance.admit(self, Act(verb, str(scope), what))
+    async def act(
+        self, verb: Verb, scope: Scope, what: str, version: Version | None = None
+    ) -> Catalog:
+        """The catalog, once the act was let through. version: whose files are to be seen before an
+        act that widens rights is pressed. Raises NotAllowed."""
+        shown: tuple[tuple[str, str], ...] = ()
+        if version is not None and verb in WIDENING and self.from_browser:
+            shown = _shown(version, await self.tree(version))
+        await governance.admit(self, Act(verb, str(scope), what, shown))
         return await self.catalog()
 
     def told_of(self, action: str, version: Version, **more: str) -> dict[str, Json]:
@@ -70,6 +85,16 @@ def _same(now: str, looked_at: str, what: str) -> None:
             f"{what} has the digest {now}, not the one that was looked at. Nothing was changed."
             " Look at it again.",
         )
+
+
+def _shown(version: Version, tree: SkillTree) -> tuple[tuple[str, str], ...]:
+    """A digest says which files are meant; people read their names."""
+    files = [
+        f"{entry.path}  {entry.size:,} bytes{', can run' if entry.mode == EXECUTABLE else ''}"
+        for entry in tree.manifest
+    ]
+    number = f"{len(files):,} file{'' if len(files) == 1 else 's'}, and no other"
+    return (("The skill", version.reference), (f"Exactly {number}", "\n".join(files)))
 
 
 def _pinned(version: Version) -> Reference:
@@ -99,7 +124,7 @@ class ReleaseEndpoint(GovernanceEndpoint):
     @operation("write", widens=True)
     async def post(self, asked: Asked) -> Any:
         version = await self.exactly(asked)
-        catalog = await self.act("release", version.scope, version.digest)
+        catalog = await self.act("release", version.scope, version.digest, version)
         return self.told_of("released", await catalog.release(_pinned(version)))
 
 
@@ -120,7 +145,7 @@ class RestorationEndpoint(GovernanceEndpoint):
     @operation("write", status=201, widens=True)
     async def post(self, asked: Asked) -> Any:
         version = await self.exactly(asked)
-        catalog = await self.act("restore", version.scope, version.digest)
+        catalog = await self.act("restore", version.scope, version.digest, version)
         return self.told_of("restored", await catalog.restore(_pinned(version)))
 
 
@@ -136,12 +161,16 @@ class JudgementEndpoint(GovernanceEndpoint):
         body = asked.body
         digest, scope, reason = body["digest"], Scope.of(body["scope"]), body.get("reason", "")
         named = Reference.of(asked.path["skill"])
+        version: Version | None = None
         if named.digest is None:
             version = await self.found(asked)
             _same(version.digest, digest, version.reference)
         else:
             _same(named.digest, digest, "What the path names")
-        catalog = await self.act(verb, scope, digest)
+            # A content can be revoked before anybody here has it.
+            with suppress(SkillNotFound):
+                version = await self.found(asked)
+        catalog = await self.act(verb, scope, digest, version)
         match verb:
             case "trust":
                 await catalog.trust(digest, scope=scope, reason=reason)
@@ -238,7 +267,8 @@ class DecisionEndpoint(PromotionEndpoints):
         promotion, body = await self.promotion(asked), asked.body
         version, approve = promotion.version, body["approve"]
         _same(version.digest, body["digest"], version.reference)
-        catalog = await self.act("approve" if approve else "refuse", promotion.to, version.digest)
+        verb: Verb = "approve" if approve else "refuse"
+        catalog = await self.act(verb, promotion.to, version.digest, version)
         release = body.get("release", False)
         found = await catalog.decide(promotion.id, approve, body.get("reason", ""), release)
         done = "approved" if approve else "refused"

@@ -6,13 +6,12 @@ import asyncio
 from typing import Any, Final
 
 from reprise.skills.as_json import event_json, usage_json
-from reprise.skills.choosing import Offer
-from reprise.skills.contract import Skill, SkillTree, Version
-from reprise.skills.costs import estimated, parts
+from reprise.skills.contract import SkillTree, Version
 from reprise.skills.difference import differences
 from reprise.workspace.manifest import Manifest
 from reprise_server.api.base import Asked, operation
-from reprise_server.api.skill_named import Seen, SkillEndpoint, page, reference
+from reprise_server.api.skill_cost import cost_json
+from reprise_server.api.skill_named import SkillEndpoint, page, reference
 
 
 class VersionsEndpoint(SkillEndpoint):
@@ -66,24 +65,11 @@ class CostEndpoint(SkillEndpoint):
     @operation("read")
     async def get(self, asked: Asked) -> Any:
         seen = await self.seen(asked)
-        return await asyncio.to_thread(_cost, seen, await self.skill(seen))
-
-
-def _cost(seen: Seen, skill: Skill) -> dict[str, Any]:
-    offer = Offer(
-        seen.name, seen.reference, seen.digest, skill.description, seen.standing, seen.deprecated
-    )
-    found = parts(offer, skill)
-    tokens = [None if each is None else each.number for each in estimated([p.text for p in found])]
-    listed, body, *files = zip(found, tokens, strict=True)
-    return {
-        "reference": seen.reference,
-        "digest": seen.digest,
-        "counted": False,
-        "listed": listed[1],
-        "loaded": body[1],
-        "files": [{"path": part.path, "tokens": number} for part, number in files],
-    }
+        skill = await self.skill(seen)
+        costs = await asyncio.to_thread(
+            lambda: cost_json(skill, seen.reference, seen.standing, deprecated=seen.deprecated)
+        )
+        return {"reference": seen.reference, "digest": seen.digest, "counted": False, **costs}
 
 
 class DifferencesEndpoint(SkillEndpoint):

@@ -15,18 +15,19 @@ from reprise.skills.as_json import (
     skill_json,
 )
 from reprise.skills.check import check
-from reprise.skills.contract import PERSONAL, Scope, Version
+from reprise.skills.contract import PERSONAL, Finding, Scope, Version
 from reprise.skills.git_address import address
 from reprise.skills.loaded import loaded
 from reprise.skills.meant import not_yet_added
-from reprise.skills.sources import Looked
+from reprise.skills.sources import Found, Looked
 from reprise_server.api import governance
 from reprise_server.api.base import Answer, Asked, File, operation
 from reprise_server.api.governance import Act
 from reprise_server.api.refusals import Refused
+from reprise_server.api.skill_cost import cost_json
 from reprise_server.api.skill_named import SkillEndpoint, page
 from reprise_server.api.skill_work import importing
-from reprise_server.api.uploads import UPLOAD_BYTES, looked_at
+from reprise_server.api.uploads import UPLOAD_BYTES, looked_at, sent_tree
 
 #: Of an upload that holds nothing usable, so many reasons are told.
 _TOLD: Final = 5
@@ -105,10 +106,11 @@ class CheckEndpoint(SkillEndpoint):
 
     @operation("execute", body_bytes=UPLOAD_BYTES, patience_s=300.0)
     async def post(self, asked: Asked) -> Any:
-        return await asyncio.to_thread(lambda: _checked(looked_at(asked)))
+        return await asyncio.to_thread(_checked, asked)
 
 
-def _checked(looked: Looked) -> dict[str, Any]:
+def _checked(asked: Asked) -> dict[str, Any]:
+    looked = looked_at(asked)
     return {
         "skills": [
             {
@@ -116,17 +118,24 @@ def _checked(looked: Looked) -> dict[str, Any]:
                 "name": each.name,
                 "digest": None if each.skill is None else each.skill.digest,
                 "why_not": each.problem or None,
-                "findings": []
+                "findings": [finding_json(one) for one in _findings(each, asked)],
+                # As it stands once it is added: nobody trusts it yet.
+                "cost": None
                 if each.skill is None
-                else [
-                    finding_json(one)
-                    for one in check(each.skill.tree, folder=each.folder.rpartition("/")[2] or None)
-                ],
+                else cost_json(each.skill, each.skill.name, "untrusted"),
             }
             for each in looked.found
         ],
         "notes": list(looked.notes),
     }
+
+
+def _findings(each: Found, asked: Asked) -> list[Finding]:
+    """Whoever writes a skill also learns in which line it is none yet."""
+    tree = None if each.skill is None else each.skill.tree
+    if tree is None and asked.content_type == "application/json":
+        tree = sent_tree(asked.body)
+    return [] if tree is None else check(tree, folder=each.folder.rpartition("/")[2] or None)
 
 
 def _names(looked: Looked) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from reprise.errors import BadSkill, RepriseError
-from reprise.skills.contract import EXECUTABLE, PLAIN, Origin
+from reprise.skills.contract import EXECUTABLE, PLAIN, Origin, SkillTree
 from reprise.skills.folder import tree_of_files
 from reprise.skills.read import read_skill
 from reprise.skills.sources import Found, Looked, look
@@ -29,6 +29,15 @@ def looked_at(asked: Asked) -> Looked:
     if asked.content_type == "application/json":
         return Looked((_of_files(asked.body),))
     return _of_archive(asked.body, asked.query["filename"] or _UNNAMED, asked.query["name"])
+
+
+def sent_tree(body: Mapping[str, Any]) -> SkillTree | None:
+    """Files that were sent as JSON, also where they are no skill yet; None where they could not be
+    kept at all. Blocks."""
+    try:
+        return tree_of_files(_files(body["files"]))
+    except BadSkill:
+        return None
 
 
 def _of_archive(body: bytes | bytearray, filename: str, names: Sequence[str]) -> Looked:
