@@ -348,7 +348,7 @@ export class Skills implements ISkills, IDisposable {
   ): Promise<ISkills.Job> {
     return this._api.post('/sessions/{session}/run', {
       params: { path: { session } },
-      body: { kind: 'skill', skill: reference, script, arguments: [...args] }
+      body: { kind: 'skill', skill: reference, script, arguments: [...args], install: true }
     });
   }
 
