@@ -2384,11 +2384,7 @@ export interface components {
             /** @description Whether the API of a model counted; false for an estimate */
             counted: boolean;
             digest: components["schemas"]["Digest"];
-            files: {
-                path: string;
-                /** @description Null for what is no text */
-                tokens: number | null;
-            }[];
+            files: components["schemas"]["SkillFileCosts"];
             /** @description Its line in the list that a conversation begins with */
             listed: number;
             /** @description Its body, once it is loaded */
@@ -2428,6 +2424,16 @@ export interface components {
             path: string;
             sha256: components["schemas"]["Digest"];
             size: number;
+        };
+        SkillFileCosts: {
+            path: string;
+            /** @description Null for what is no text */
+            tokens: number | null;
+        }[];
+        SkillParts: {
+            files: components["schemas"]["SkillFileCosts"];
+            listed: number;
+            loaded: number;
         };
         /** @description [SCOPE:]NAME[@NUMBER] or sha256:DIGEST */
         SkillReference: string;
@@ -4633,6 +4639,11 @@ export interface operations {
                     "application/json": {
                         notes: string[];
                         skills: {
+                            /**
+                             * @description What its parts would cost a model in tokens, estimated; null where it
+                             *     cannot be taken
+                             */
+                            cost: components["schemas"]["SkillParts"] | null;
                             digest: string | null;
                             findings: components["schemas"]["Finding"][];
                             folder: string;

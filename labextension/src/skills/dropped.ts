@@ -58,8 +58,7 @@ export async function uploadsOf(
   const uploads: IUpload[] = archives.map(({ path, file }) => ({
     filename: path,
     archive: file,
-    notTaken:
-      file.size > MOST_BYTES ? [{ path, why: tooLarge(file.size, MOST_BYTES, trans) }] : []
+    notTaken: file.size > MOST_BYTES ? [{ path, why: tooLarge(file.size, MOST_BYTES, trans) }] : []
   }));
   if (loose.length > 0) {
     uploads.push(await packed(loose, trans));
@@ -74,13 +73,20 @@ async function packed(found: readonly IFound[], trans: TranslationBundle): Promi
   for (const { path, file } of found) {
     const machine = path.split('/').find(part => LEFT_OUT.has(part.toLowerCase()));
     if (machine !== undefined) {
-      notTaken.push({ path, why: trans.__('%1 is left behind by machines; no skill has it.', machine) });
+      notTaken.push({
+        path,
+        why: trans.__('%1 is left behind by machines; no skill has it.', machine)
+      });
     } else if (file.size > MOST_FILE_BYTES) {
       notTaken.push({ path, why: tooLarge(file.size, MOST_FILE_BYTES, trans) });
     } else if (bytes + file.size > MOST_BYTES || files.length >= MOST_FILES) {
       notTaken.push({
         path,
-        why: trans.__('Together they are more than %1 or %2 files.', sizeWords(MOST_BYTES), MOST_FILES.toLocaleString())
+        why: trans.__(
+          'Together they are more than %1 or %2 files.',
+          sizeWords(MOST_BYTES),
+          MOST_FILES.toLocaleString()
+        )
       });
     } else {
       try {
@@ -91,7 +97,10 @@ async function packed(found: readonly IFound[], trans: TranslationBundle): Promi
       } catch (error) {
         notTaken.push({
           path,
-          why: trans.__('It could not be read: %1', error instanceof Error ? error.message : String(error))
+          why: trans.__(
+            'It could not be read: %1',
+            error instanceof Error ? error.message : String(error)
+          )
         });
       }
     }

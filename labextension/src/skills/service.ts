@@ -21,7 +21,8 @@ const ARCHIVES: readonly (readonly [readonly number[], number, ArchiveType])[] =
   [[0x75, 0x73, 0x74, 0x61, 0x72], 257, 'application/x-tar']
 ];
 
-type ArchiveType = 'application/zip' | 'application/gzip' | 'application/zstd' | 'application/x-tar';
+type ArchiveType =
+  'application/zip' | 'application/gzip' | 'application/zstd' | 'application/x-tar';
 
 /** `ISkills` over the server's API. */
 export class Skills implements ISkills, IDisposable {

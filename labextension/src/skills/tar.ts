@@ -17,7 +17,9 @@ export function tarOf(files: readonly IPacked[]): Blob {
   const parts: BlobPart[] = [];
   for (const { path, executable, content } of files) {
     const data =
-      typeof content === 'string' ? encoder.encode(content) : (content as Uint8Array<ArrayBuffer> | Blob);
+      typeof content === 'string'
+        ? encoder.encode(content)
+        : (content as Uint8Array<ArrayBuffer> | Blob);
     const size = data instanceof Blob ? data.size : data.byteLength;
     const name = encoder.encode(path);
     if (name.length > MAX_NAME || name.length !== path.length) {

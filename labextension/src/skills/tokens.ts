@@ -145,7 +145,11 @@ export interface ISkills {
   deprecate(version: ISkills.Version, reason: string, undo?: boolean): Promise<ISkills.Version>;
 
   /** Adds one skill to one's own scope. */
-  save(folder: string, files: readonly ISkills.ISentFile[], note?: string): Promise<ISkills.Arrivals>;
+  save(
+    folder: string,
+    files: readonly ISkills.ISentFile[],
+    note?: string
+  ): Promise<ISkills.Arrivals>;
   /** The strict check of one skill; nothing is kept. */
   check(
     folder: string,
@@ -155,11 +159,7 @@ export interface ISkills {
   /** The strict check of each skill in an archive; nothing is kept. */
   checkArchive(archive: Blob, filename: string): Promise<readonly ISkills.IChecked[]>;
   /** Adds skills of an archive to one's own scope; of these names only, if there are any. */
-  addArchive(
-    archive: Blob,
-    filename: string,
-    names: readonly string[]
-  ): Promise<ISkills.Arrivals>;
+  addArchive(archive: Blob, filename: string, names: readonly string[]): Promise<ISkills.Arrivals>;
   /** Begins to add the skills of a Git repository. */
   importGit(source: string, ref?: string, subfolder?: string): Promise<ISkills.Job>;
   job(id: string, version?: number): Promise<ISkills.Job>;
