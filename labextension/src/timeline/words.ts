@@ -1,0 +1,106 @@
+/** Words for steps: their kinds, who asked, how they ended, how long they took. Pure. */
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import type { ActorKind, IActor, IStepRow, Outcome, StepKind } from './tokens';
+
+export const KINDS: readonly StepKind[] = ['cell', 'command', 'upload', 'mount', 'comm', 'restart'];
+export const ACTORS: readonly ActorKind[] = ['user', 'agent', 'system'];
+/** Ends that a person looks for when something went wrong. */
+export const FAILED: readonly Outcome[] = ['error', 'interrupted', 'timeout', 'died', 'lost'];
+
+export function kindWord(trans: TranslationBundle, kind: StepKind): string {
+  switch (kind) {
+    case 'cell':
+      return trans.__('cell');
+    case 'command':
+      return trans.__('command');
+    case 'upload':
+      return trans.__('upload');
+    case 'mount':
+      return trans.__('mount');
+    case 'comm':
+      return trans.__('widget');
+    case 'restart':
+      return trans.__('restart');
+  }
+}
+
+export function actorWord(trans: TranslationBundle, actor: ActorKind): string {
+  switch (actor) {
+    case 'user':
+      return trans.__('you');
+    case 'agent':
+      return trans.__('agent');
+    case 'system':
+      return trans.__('system');
+  }
+}
+
+export function outcomeWord(trans: TranslationBundle, outcome: Outcome | null): string {
+  switch (outcome) {
+    case 'ok':
+      return trans.__('ok');
+    case 'error':
+      return trans.__('error');
+    case 'interrupted':
+      return trans.__('interrupted');
+    case 'timeout':
+      return trans.__('timeout');
+    case 'died':
+      return trans.__('died');
+    case 'lost':
+      return trans.__('lost');
+    case null:
+      return trans.__('running');
+  }
+}
+
+/** What an end meant for the state, in a sentence; null where it needs none. */
+export function endSentence(trans: TranslationBundle, outcome: Outcome | null): string | null {
+  switch (outcome) {
+    case 'died':
+      return trans.__('The sandbox went with it: state is as before this step.');
+    case 'lost':
+      return trans.__(
+        'Its end was not recorded: state is as before this step. It may have acted outside.'
+      );
+    case 'interrupted':
+      return trans.__('It was cut short; what it had done by then stayed.');
+    case 'timeout':
+      return trans.__('It ran over its time; what it had done by then stayed.');
+    default:
+      return null;
+  }
+}
+
+/** A duration in the shortest exact-enough form: `12 ms`, `0.2 s`, `14.0 s`, `3:05 min`. */
+export function took(seconds: number | null): string {
+  if (seconds === null) {
+    return '';
+  }
+  if (seconds < 0.0995) {
+    return `${Math.round(seconds * 1000)} ms`;
+  }
+  if (seconds < 59.95) {
+    return `${seconds.toFixed(1)} s`;
+  }
+  const whole = Math.round(seconds);
+  if (whole < 3600) {
+    return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, '0')} min`;
+  }
+  return `${Math.floor(whole / 3600)}:${String(Math.floor((whole % 3600) / 60)).padStart(2, '0')} h`;
+}
+
+/** Who asked, for a person: an agent with its turn where that is known. */
+export function actorSentence(trans: TranslationBundle, actor: IActor): string {
+  if (actor.kind === 'agent' && actor.turn !== undefined) {
+    return trans.__('agent, turn %1', actor.turn);
+  }
+  return actorWord(trans, actor.kind);
+}
+
+/** One line for a picker or a heading: `57 · cell · df.head()`. */
+export function stepWords(trans: TranslationBundle, row: IStepRow): string {
+  return [String(row.seq), kindWord(trans, row.kind), row.text].filter(Boolean).join(' · ');
+}
