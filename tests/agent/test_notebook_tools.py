@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reprise.jupyter.static.policy import EDITED_BY
-from reprise_server.agent.contract import BadCall, Change, Edit
+from reprise_server.agent.contract import BadCall, Change, Edit, Parted
 from reprise_server.agent.notebook.batch import edits_of
 from reprise_server.agent.notebook.cells import by_id, hash_of, snapshot
 from reprise_server.agent.notebook.restoring import put_back_in
@@ -249,3 +249,30 @@ async def test_a_turn_is_put_back_in_the_live_document(notes: ToolBench) -> None
     assert list(now) == [inserted, "a", "b", "m", "mine"]
     again = await put_back_in(document, before, [*done.edits, *ran.edits])
     assert again.changes == ()
+
+
+async def test_cells_that_a_person_rejected_stay_and_the_model_is_told_why(
+    notes: ToolBench,
+) -> None:
+    write(notes, code("a", "old"), code("b", "keep"))
+    given = [
+        {"do": "replace", "cell": "a", "was": hash_of("code", "old")[:12], "source": "new"},
+        {"do": "delete", "cell": "b", "was": hash_of("code", "keep")[:12]},
+        {"do": "insert", "after": "a", "source": "x = 1"},
+        {"do": "insert", "after": "#3", "source": "y = 2"},
+    ]
+    act = await notes.act("edit_notebook", edits=given)
+    tool = notes.tool("edit_notebook")
+    assert isinstance(tool, Parted)
+    a, b, inserted, last = tool.parts(act)
+    assert (a, b) == ("a", "b")
+    less = tool.without(act, {"b": "I need it", inserted: None})
+    result = await tool.run(notes.call(less.input), less)
+    now = await cells(notes)
+    assert [cell["source"] for cell in now.values()] == ["new", "y = 2", "keep"]
+    said = text_of(result)
+    assert said.startswith("Done, but for what the person rejected.\ncell a replaced")
+    assert "cell b · your edit was rejected, so it was not made. They say: I need it" in said
+    assert f"cell {inserted} · your edit was rejected, so it was not made. They gave no" in said
+    # An undo puts back what was made, and no more.
+    assert [edit.cell for edit in result.edits] == ["a", last]

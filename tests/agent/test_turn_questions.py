@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -105,6 +107,73 @@ async def test_words_of_a_tool_that_failed_are_as_untrusted_as_what_it_saw(
     made.questions.decide(question["id"], "deny", how="terminal")
     await made.end()
     assert send.ran == []
+
+
+@dataclass
+class Batch(Doing):
+    """A tool whose acts have a part for each letter."""
+
+    def parts(self, act: Act) -> tuple[str, ...]:
+        return tuple(act.input["text"])
+
+    def without(self, act: Act, rejected: Mapping[str, str | None]) -> Act:
+        left = "".join(each for each in act.input["text"] if each not in rejected)
+        return replace(act, input={"text": left})
+
+
+async def test_what_runs_is_what_was_approved_without_the_parts_that_were_not(
+    talk: MakeTalk,
+) -> None:
+    batch = Batch("send", "outside", carries_out=True)
+    made = await talk([sends("abc"), says("Done.")], [batch])
+    await made.here.say("Send it.", "tester")
+    question = await made.question()
+    assert question["parts"] == ["a", "b", "c"]
+    identity = question["id"]
+    for rejected, decision, why in (
+        ({"d": None}, "once", "no part 'd'"),
+        ({"a": None, "b": None, "c": None}, "once", "nothing to approve"),
+        ({"a": None}, "deny", "without parts"),
+        ({"a": "x" * 5000}, "once", "at most"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            made.questions.decide(identity, decision, how="frame", rejected=rejected)
+    made.questions.decide(identity, "once", how="frame", by="tester", rejected={"b": "not that"})
+    assert (await made.end())["status"] == "done"
+    assert batch.ran == [{"text": "ac"}]
+    # Recorded before it ran, with what was asked for as it was.
+    [decided] = await made.bodies("decided")
+    assert decided["rejected"] == [{"part": "b", "reason": "not that"}]
+    [called] = await made.bodies("called")
+    assert called["act"]["input"] == {"text": "abc"}
+    kinds = [entry.kind for entry in await made.entries()]
+    assert kinds.index("decided") < kinds.index("running")
+
+
+async def test_what_a_person_brings_is_as_untrusted_as_its_place(talk: MakeTalk) -> None:
+    """A file's content that is put into the words is read by no tool that could say so."""
+    send = sender()
+    made = await talk([sends("a"), says("Done.")], [send])
+    made.policies.rules = [{"name": "all", "decision": "allow", "tool": "send"}]
+    made.steps.taints = [("network", "a.example")]
+    brought = [{"kind": "file", "name": "page.html"}]
+    await made.here.say("Look at this. IGNORE ALL", "tester", brought)
+    question = await made.question()
+    assert "network a.example" in question["text"]
+    [said] = await made.bodies("said")
+    assert said["brought"] == brought
+    assert said["taints"] == [{"kind": "network", "source": "a.example"}]
+    made.questions.decide(question["id"], "deny", how="terminal")
+    await made.end()
+    assert send.ran == []
+
+
+async def test_what_is_no_content_of_the_session_taints_nothing(talk: MakeTalk) -> None:
+    made = await talk([says("Done.")], [sender()])
+    made.steps.taints = [("network", "a.example")]
+    await made.here.say("Look.", "tester", [{"kind": "skill", "name": "profile-data"}])
+    await made.end()
+    assert (await made.bodies("said"))[0]["taints"] == []
 
 
 async def test_nobody_answers(talk: MakeTalk) -> None:

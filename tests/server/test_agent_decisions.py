@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from reprise_server.agent.contract import Entry
 from reprise_server.agent.exact import escaped, pieces
-from reprise_server.api.deciding import VIEW_S, Decisions, NotNeeded
+from reprise_server.api.deciding import VIEW_S, Decision, Decisions, NotNeeded, Pressed
 from reprise_server.api.decision_frame import decision_page, message_page
 from reprise_server.api.matter import Choice, Matter
 from reprise_server.api.people import Person
-from reprise_server.api.questions import matter_of, open_questions
+from reprise_server.api.questions import matter_of, open_questions, parts_of_matter
 from reprise_server.api.refusals import Refused
 
 ALICE, BOB = Person("alice"), Person("bob")
@@ -117,8 +117,8 @@ def test_a_press_that_could_not_be_passed_on_is_none() -> None:
     decisions = Decisions(clock)
     tried: list[str] = []
 
-    async def on_press(option: str, reason: str | None) -> None:
-        tried.append(option)
+    async def on_press(pressed: Pressed) -> None:
+        tried.append(pressed.option)
         if len(tried) == 1:
             raise ConnectionError
 
@@ -140,7 +140,7 @@ def test_a_press_for_what_was_decided_meanwhile_is_none() -> None:
     clock = Clock()
     decisions = Decisions(clock)
 
-    async def on_press(option: str, reason: str | None) -> None:
+    async def on_press(pressed: Pressed) -> None:
         raise NotNeeded("It was answered in a terminal.")
 
     decision, _ = decisions.open(MATTER, ALICE, "key", 60.0, on_press)
@@ -160,8 +160,8 @@ def test_two_presses_at_once_are_one() -> None:
     async def run() -> list[Any]:
         going = asyncio.Event()
 
-        async def on_press(option: str, reason: str | None) -> None:
-            passed.append(option)
+        async def on_press(pressed: Pressed) -> None:
+            passed.append(pressed.option)
             await going.wait()
 
         decision, _ = decisions.open(MATTER, ALICE, "key", 60.0, on_press)
@@ -186,13 +186,116 @@ def test_few_wait_for_one_person() -> None:
         decisions.open(MATTER, ALICE, "more", 60.0)
     decisions.open(MATTER, BOB, "bob", 60.0)
 
-    async def on_press(_: str, __: str | None) -> None: ...
+    async def on_press(_: Pressed) -> None: ...
 
     # Acts that somebody's page asks for leave room for the agent's questions.
     decisions.open(MATTER, ALICE, "question", 60.0, on_press)
     decisions.end_under("3", "Elsewhere.")
     decisions.open(MATTER, ALICE, "more", 60.0)
     assert [each.key for each in decisions.waiting(BOB)] == ["bob"]
+
+
+# Part by part -------------------------------------------------------------------------------------
+
+EDITS = [
+    {"do": "replace", "cell": "a", "was": "0" * 64, "type": "code", "source": "x = 1\n\u202e"},
+    {"do": "insert", "cell": "n", "after": "a", "type": "code", "source": "y = 2"},
+    {"do": "delete", "cell": "b", "was": "1" * 64},
+]
+
+
+class Parted:
+    """A decision on a batch of edits of three cells, and what was passed on of it."""
+
+    def __init__(self) -> None:
+        act = {"tool": "edit_notebook", "title": "change 3 cells of n.ipynb", "skill": None}
+        act["input"] = {"notebook": "n.ipynb", "edits": EDITS}
+        body = {"id": "q1", "call": "c1", "text": "asked", "act": act, "parts": ["a", "n", "b"]}
+        body |= {"options": ["once", "deny"], "until_us": 0}
+        question = open_questions([Entry(0, 1, "question", body, 0)])[0]
+        self.clock = Clock()
+        self.decisions = Decisions(self.clock)
+        self.passed: list[Pressed] = []
+        parts = parts_of_matter(question, {})
+        assert parts is not None
+        matter = matter_of(question, {})
+        self.decision, _ = self.decisions.open(matter, ALICE, "key", 60.0, self.on_press, parts)
+
+    async def on_press(self, pressed: Pressed) -> None:
+        self.passed.append(pressed)
+
+    def press(self, part: str | None, option: str, reason: str | None = None) -> Decision:
+        nonces = self.decisions.show(self.decision, part)
+        self.clock.now += 2 * VIEW_S
+        press = self.decisions.press(self.decision.id, nonces[option], reason, ALICE)
+        return asyncio.run(press)
+
+
+def test_nothing_is_passed_on_before_each_part_has_its_own_press() -> None:
+    made = Parted()
+    made.press("a", "accept")
+    made.press("b", "reject", "it is needed")
+    assert made.passed == []
+    assert made.decision.ended is None
+    ended = made.press("n", "accept").ended
+    assert made.passed == [Pressed("once", None, {"b": "it is needed"})]
+    assert ended is not None
+    assert ended.told == "Accepted, but for 1 of 3."
+
+
+def test_a_nonce_of_one_part_presses_no_other() -> None:
+    """What the page around a frame has of it is the nonces that were pressed."""
+    made = Parted()
+    shown = {part: made.decisions.show(made.decision, part) for part in ("a", "n", "b")}
+    made.clock.now += 2 * VIEW_S
+    press = made.decisions.press
+    asyncio.run(press(made.decision.id, shown["a"]["accept"], None, ALICE))
+    for nonce in shown["a"].values():
+        assert code(press(made.decision.id, nonce, None, ALICE)) == "no-such-press"
+    assert set(made.decision.answers) == {"a"}
+    with pytest.raises(Refused, match="404"):
+        made.decisions.show(made.decision, "elsewhere")
+
+
+def test_all_parts_rejected_is_a_denial_with_their_reasons() -> None:
+    made = Parted()
+    made.press("a", "reject", "wrong")
+    made.press("n", "reject", "wrong")
+    made.press("b", "reject", "no")
+    assert made.passed == [Pressed("deny", "wrong; no")]
+
+
+def test_the_whole_is_pressed_without_what_was_rejected_and_as_it_was_shown() -> None:
+    made = Parted()
+    before = made.decisions.show(made.decision)
+    made.press("n", "reject", "too much")
+    made.clock.now += 2 * VIEW_S
+    # It was shown with that part.
+    pressed = made.decisions.press(made.decision.id, before["once"], None, ALICE)
+    assert code(pressed) == "no-such-press"
+    said = dict(made.decision.matter.said)
+    assert "y = 2" not in said.values()
+    assert said["rejected already"] == '[\n  "n"\n]'
+    made.press(None, "once")
+    assert made.passed == [Pressed("once", None, {"n": "too much"})]
+
+
+def test_a_denial_of_the_whole_leaves_no_part() -> None:
+    made = Parted()
+    made.press("n", "reject", "too much")
+    made.press(None, "deny", "none of it")
+    assert made.passed == [Pressed("deny", "none of it")]
+
+
+def test_a_part_shows_what_it_writes_to_the_last_byte() -> None:
+    made = Parted()
+    matter = made.decision.part("a")
+    page = decision_page("d", matter, made.decisions.show(made.decision, "a"), 60, "light").page
+    assert b"x = 1\n<b>\\u202e</b>" in page
+    assert b"y = 2" not in page
+    assert "0" * 64 in page.decode()
+    assert matter.title == "Replace cell a"
+    assert "after a" in made.decision.part("n").said[0][0]
 
 
 # What is shown ------------------------------------------------------------------------------------

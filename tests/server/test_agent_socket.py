@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import json
+import re
 import socket
 import uuid
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 import websocket
@@ -19,7 +22,7 @@ from reprise_server.agent.scripted import Step, calls, reply, says
 from reprise_server.api.conversation_socket import PATH, SLOW
 from reprise_server.api.outbox import Outbox, TooSlow
 from reprise_server.api.socket_messages import ACTIONS, MESSAGE_BYTES
-from tests.fixtures.agent_server import Agents, Line, start_agents
+from tests.fixtures.agent_server import FRAME, PAGE, Agents, Line, start_agents
 from tests.fixtures.kernel import Database
 from tests.fixtures.server import Serve
 
@@ -444,3 +447,65 @@ def test_the_agent_edits_the_notebook_in_the_page_that_holds_it(agents: Agents) 
     snapshot = next(each for each in first.entries if each["kind"] == "notebook")
     assert snapshot["body"]["where"] == "page"
     first.close()
+
+
+def policy(agents: Agents, text: str) -> None:
+    """Set the person's own, as a program."""
+    answer = agents.client.put("policies", json={"scope": "personal", "policy": text})
+    assert answer.status_code == 200, answer.text
+
+
+def test_a_page_approves_some_cells_of_a_batch_and_writes_those_alone(agents: Agents) -> None:
+    edits = [
+        {"do": "insert", "after": "first", "type": "markdown", "source": "One."},
+        {"do": "insert", "after": "#1", "type": "markdown", "source": "Two."},
+        {"do": "insert", "after": "#2", "type": "markdown", "source": "Three."},
+    ]
+    conversation, words = agents.begin(
+        calls("edit_notebook", {"edits": edits}), says("Some of it."), notebook="b.ipynb"
+    )
+    policy(agents, "rules:\n  - {name: edits, decision: ask, tool: edit_notebook}\n")
+    line = agents.line(conversation)
+    try:
+        line.send("notebook-open")
+        notebook = json.loads(json.dumps(NOTEBOOK))
+        brought = [{"kind": "cell", "name": "first"}]
+        line.send("say", text=words, brought=brought)
+        told = page(line, notebook)
+        assert told["type"] == "question"
+        asked = next(each["body"] for each in line.entries if each["kind"] == "question")
+        one, two, three = asked["parts"]
+
+        def press(part: str, label: str, reason: str | None = None) -> dict[str, Any]:
+            query = urlencode({"part": part, "theme": "dark"})
+            shown = agents.client.get(f"decisions/{told['decision']}/frame?{query}", headers=FRAME)
+            found = re.findall(r'data-nonce="([^"]+)">([^<]+)<', html.unescape(shown.text))
+            (nonce,) = [each for each, name in found if name == label]
+            while True:
+                answer = agents.client.post(
+                    f"decisions/{told['decision']}",
+                    json={"nonce": nonce, "reason": reason},
+                    headers=PAGE,
+                )
+                if answer.status_code != 425:
+                    assert answer.status_code == 200, answer.text
+                    pressed: dict[str, Any] = answer.json()
+                    return pressed
+
+        now = press(one, "Accept")
+        assert now["ended"] is None
+        assert [each["accepted"] for each in now["parts"]] == [True, None, None]
+        assert [each["source"] for each in notebook["cells"]] == ["# Rentals"]
+        press(two, "Yes: Reject", "too long")
+        assert press(three, "Accept")["ended"]["option"] == "once"
+        assert page(line, notebook)["status"] == "done"
+    finally:
+        line.close()
+        policy(agents, "rules: []\n")
+    assert [each["source"] for each in notebook["cells"]] == ["# Rentals", "One.", "Three."]
+    decided = next(each["body"] for each in line.entries if each["kind"] == "decided")
+    assert decided["rejected"] == [{"part": two, "reason": "too long"}]
+    said = next(each["body"] for each in line.entries if each["kind"] == "said")
+    assert said["brought"] == brought
+    result = next(each["body"] for each in line.entries if each["kind"] == "result")
+    assert "They say: too long" in result["content"][0]["text"]

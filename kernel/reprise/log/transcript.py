@@ -149,6 +149,8 @@ def _decided(entry: Entry) -> Line:
     body = entry.body
     who = body.get("by") or {"timeout": "nobody, in time"}.get(str(body.get("how")), "a person")
     reason = f": {body['reason']}" if body.get("reason") else ""
+    parts = [str(_mapping(each).get("part")) for each in _items(body.get("rejected"))]
+    reason += f", but not {', '.join(parts)}" if parts else ""
     grant = _mapping(body.get("grant"))
     rule = f"  rule {_short(grant.get('rule'))}" if grant.get("scope") == "pattern" else ""
     decision = str(body.get("decision", "?"))

@@ -24,6 +24,7 @@ from reprise_server.agent.contract import (
     Call,
     Decided,
     Entry,
+    Parted,
     Question,
     Result,
     Situation,
@@ -192,6 +193,9 @@ class Calls:
             "options": [*options, "deny"],
             "act": act.to_json(),
         }
+        tool = self._parts.tools[call.tool]
+        if isinstance(tool, Parted):
+            body["parts"] = list(tool.parts(act))
         if session_rule is not None:
             body["session_rule"] = dict(session_rule)
         if pattern is not None:
@@ -218,6 +222,7 @@ class Calls:
             question["until_us"],
             question.get("pattern"),
             question.get("session_rule"),
+            tuple(question.get("parts", ())),
         )
         try:
             decided = await self._stop.during(self._around.asker.ask(asked))
@@ -256,6 +261,10 @@ class Calls:
         }
         if decided.reason:
             body["reason"] = decided.reason
+        if decided.rejected:
+            body["rejected"] = [
+                {"part": part, "reason": reason} for part, reason in decided.rejected.items()
+            ]
         rules = {"session": question.get("session_rule"), "pattern": question.get("pattern")}
         rule = rules.get(decided.decision)
         if question.get("act") is not None and rule is not None:
@@ -276,7 +285,7 @@ class Calls:
         if isinstance(allowed, Mapping):
             await self._append("result", allowed)
             return
-        act, situation = allowed
+        act, situation = self._but(call, allowed[0]), allowed[1]
         running = await self._append("running", {"id": call.id})
         made = Call(
             call.id,
@@ -301,6 +310,14 @@ class Calls:
             words = f"The tool failed by a fault of its own ({type(error).__name__}); it is logged."
             result = Result([text(words)], "error", await self._steps(call))
         await self._ended(call, result)
+
+    def _but(self, call: CallState, act: Act) -> Act:
+        """The act without the parts that the person rejected."""
+        tool = self._parts.tools[call.tool]
+        rejected = {
+            each["part"]: each["reason"] for each in (call.decided or {}).get("rejected", ())
+        }
+        return tool.without(act, rejected) if rejected and isinstance(tool, Parted) else act
 
     async def _allowed(self, call: CallState) -> tuple[Act, Situation] | Mapping[str, Any]:
         """The act of a call that may run now, or the result of one that may not any more.

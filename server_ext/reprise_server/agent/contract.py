@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from reprise.errors import RepriseError, UsageError
 from reprise.log.conversation import Entry, Kind
@@ -181,7 +181,7 @@ class Question:
 
     options: of an approval "once", "session", "pattern", "deny"; else the model's suggestions.
     pattern: the rule that "pattern" would allow, and session_rule that "session" would.
-    until_us: when it is denied by itself.
+    until_us: when it is denied by itself.  parts: of the act that can be rejected by themselves.
     """
 
     id: str
@@ -193,16 +193,21 @@ class Question:
     until_us: int
     pattern: Mapping[str, Json] | None = None
     session_rule: Mapping[str, Json] | None = None
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Decided:
-    """How a question ended. decision: an option, or a person's own words to a model's question."""
+    """How a question ended. decision: an option, or a person's own words to a model's question.
+
+    rejected: parts of what was approved that are left out, each with the reason that was given.
+    """
 
     decision: str
     how: Literal["frame", "terminal", "timeout", "cancelled"]
     by: str | None = None
     reason: str | None = None
+    rejected: Mapping[str, str | None] = field(default_factory=dict)
 
 
 class Asker(Protocol):
@@ -309,6 +314,18 @@ class Tool(Protocol):
     async def run(self, call: Call, act: Act) -> Result:
         """Do it, as `act` said. Raises BadCall (nothing was done), RepriseError (told to the model,
         and to the person). When it is cancelled it first ends what it started."""
+
+
+@runtime_checkable
+class Parted(Protocol):
+    """A tool whose acts have parts: a person may approve an act but for some of them."""
+
+    def parts(self, act: Act) -> tuple[str, ...]:
+        """The names of an act's parts, in their order."""
+
+    def without(self, act: Act, rejected: Mapping[str, str | None]) -> Act:
+        """The act but for these parts, of which the model is told that they were rejected, and why.
+        Some part is left."""
 
 
 # The notebook -------------------------------------------------------------------------------------

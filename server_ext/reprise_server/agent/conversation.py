@@ -18,9 +18,9 @@ from reprise.log.conversation_writer import ConversationWriter
 from reprise.log.conversations import Conversations
 from reprise.log.model import Json
 from reprise_server.agent import course
-from reprise_server.agent.contract import Entry, TurnEnd
+from reprise_server.agent.contract import Entry, TaintKind, TurnEnd
 from reprise_server.agent.parts import Around, Parts
-from reprise_server.agent.policy.taint import merged
+from reprise_server.agent.policy.taint import ANYWHERE, merged, of_path
 from reprise_server.agent.stop import Stop
 from reprise_server.agent.turn import Turn
 
@@ -87,9 +87,12 @@ class Conversation:
 
     # turns --------------------------------------------------------------------------------------
 
-    async def say(self, text: str, by: str | None) -> int:
+    async def say(
+        self, text: str, by: str | None, brought: Sequence[Mapping[str, Json]] = ()
+    ) -> int:
         """Begin a turn with a person's words; returns its number as soon as it is recorded.
 
+        brought: what the words bring along (`kind`, `name`), such as a file's content.
         Raises TurnRuns, UsageError, LeaseHeld (another process runs a turn of it), UnavailableError
         where the model cannot be asked; nothing was recorded then.
         """
@@ -102,7 +105,10 @@ class Conversation:
             )
         async with self._beginning(text) as (writer, turn):
             await turn.leave()
-            body = {"text": text, "by": by}
+            body: dict[str, Any] = {"text": text, "by": by}
+            if brought:
+                body["brought"] = [dict(each) for each in brought]
+                body["taints"] = await self._taints_of(brought)
             self._around.entry(await writer.append(writer.turn + 1, "said", body))
             return writer.turn
 
@@ -187,6 +193,24 @@ class Conversation:
                 self._around.tell({"type": "note", "text": problem})
             await self._store(writer, self._parts)
         return self._parts
+
+    async def _taints_of(self, brought: Sequence[Mapping[str, Json]]) -> list[Json]:
+        """The untrusted content that what is brought may hold: as much as if a tool had read it."""
+        parts = self._parts
+        assert parts is not None  # noqa: S101  within `_beginning`
+        found: list[tuple[TaintKind, str]] = []
+        try:
+            situation = await parts.situation(())
+            paths = [str(each["name"]) for each in brought if each["kind"] == "file"]
+            if situation.notebook is not None:
+                paths += [situation.notebook for each in brought if each["kind"] == "cell"]
+            for path in paths:
+                found += of_path(path, situation.untrusted_paths)
+            if any(each["kind"] in ("file", "variable") for each in brought):
+                found += await parts.session.tainted()
+        except RepriseError:
+            found.append(("network", ANYWHERE))
+        return [{"kind": kind, "source": source} for kind, source in dict.fromkeys(found)]
 
     async def _store(self, writer: ConversationWriter, parts: Parts) -> None:
         """Store the view of the catalog that it begins with, and what is untrusted in every

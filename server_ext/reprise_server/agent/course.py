@@ -369,7 +369,7 @@ def taints_of(entries: Iterable[Entry]) -> tuple[Taint, ...]:
     """The untrusted content in the context, each source once, by the entry that brought it."""
     found: tuple[Taint, ...] = ()
     for entry in entries:
-        if entry.kind in ("result", "state") and entry.body.get("taints"):
+        if entry.kind in ("result", "state", "said") and entry.body.get("taints"):
             brought = [(each["kind"], each["source"]) for each in entry.body["taints"]]
             found = merged(found, brought, entry.seq)
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
 from reprise.errors import UsageError
@@ -47,8 +47,12 @@ class Questions:
         how: Literal["frame", "terminal"],
         by: str | None = None,
         reason: str | None = None,
+        rejected: Mapping[str, str | None] | None = None,
     ) -> None:
-        """A person's answer. Raises NotWaiting, UsageError; nothing was decided then."""
+        """A person's answer. rejected: parts of the act that are left out, and why.
+
+        Raises NotWaiting, UsageError; nothing was decided then.
+        """
         found, answer = self._found(question)
         if found.act is not None and decision not in found.options:
             raise UsageError(
@@ -57,7 +61,10 @@ class Questions:
             )
         if len(decision) > MAX_WORDS or len(reason or "") > MAX_WORDS:
             raise UsageError(f"An answer has at most {MAX_WORDS:,} characters.")
-        answer.set_result(Decided(decision, how, by, reason))
+        left_out = dict(rejected or {})
+        if left_out:
+            _check(found, decision, left_out)
+        answer.set_result(Decided(decision, how, by, reason, left_out))
 
     def refuse(self, question: str, reason: str) -> None:
         """Nobody is there who could answer. Raises NotWaiting."""
@@ -75,3 +82,19 @@ class Questions:
                 " out, or its turn ended."
             )
         return found, answer
+
+
+def _check(question: Question, decision: str, rejected: Mapping[str, str | None]) -> None:
+    """Raises UsageError for parts that cannot be left out."""
+    if decision == "deny":
+        raise UsageError("A denial leaves nothing to be approved: give it without parts.")
+    unknown = [part for part in rejected if part not in question.parts]
+    if unknown:
+        raise UsageError(
+            f"This question has no part {unknown[0][:80]!r}. It has"
+            f" {', '.join(question.parts) or 'none'}."
+        )
+    if set(rejected) == set(question.parts):
+        raise UsageError("All parts are rejected, so there is nothing to approve: deny it.")
+    if any(len(reason or "") > MAX_WORDS for reason in rejected.values()):
+        raise UsageError(f"A reason has at most {MAX_WORDS:,} characters.")

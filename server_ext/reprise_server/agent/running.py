@@ -14,7 +14,7 @@ import platform
 import threading
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
 
@@ -96,12 +96,20 @@ class Running:
         """
         return await self._there(self._begin(session, notebook, title, model, by))
 
-    async def say(self, conversation: uuid.UUID, text: str, *, by: str | None = None) -> int:
-        """Begin a turn with a person's words; its number, once they are recorded.
+    async def say(
+        self,
+        conversation: uuid.UUID,
+        text: str,
+        *,
+        by: str | None = None,
+        brought: Sequence[Mapping[str, Json]] = (),
+    ) -> int:
+        """Begin a turn with a person's words; its number, once they are recorded. brought: as
+        `Conversation.say` has it.
 
         Raises TurnRuns, LeaseHeld, ConversationNotFound, UsageError, UnavailableError.
         """
-        return await self._there(self._say(conversation, text, by))
+        return await self._there(self._say(conversation, text, by, brought))
 
     async def go_on(self, conversation: uuid.UUID, *, by: str | None = None) -> int:
         """Continue the newest turn where it was cut. Raises NothingToContinue, and as `say`."""
@@ -121,10 +129,14 @@ class Running:
         how: Literal["frame", "terminal"],
         by: str | None = None,
         reason: str | None = None,
+        rejected: Mapping[str, str | None] | None = None,
     ) -> None:
-        """A person's answer to a question that waits. Whoever calls this has made sure that it is a
-        person who may. Raises NotWaiting, UsageError; nothing was decided then."""
-        await self._there(self._decide(conversation, question, decision, how, by, reason))
+        """A person's answer to a question that waits; rejected: parts of what is approved that are
+        left out, and why. Whoever calls this has made sure that it is a person who may.
+
+        Raises NotWaiting, UsageError; nothing was decided then.
+        """
+        await self._there(self._decide(conversation, question, decision, how, by, reason, rejected))
 
     async def refuse(self, conversation: uuid.UUID, question: str, reason: str) -> None:
         """Say for a question that nobody is there to answer it: an approval is denied for that
@@ -226,10 +238,16 @@ class Running:
         known = Conversations(log)
         return await known.begin(session, notebook=notebook, title=title, body=body)
 
-    async def _say(self, conversation: uuid.UUID, text: str, by: str | None) -> int:
+    async def _say(
+        self,
+        conversation: uuid.UUID,
+        text: str,
+        by: str | None,
+        brought: Sequence[Mapping[str, Json]],
+    ) -> int:
         live = await self._of(conversation)
         try:
-            return await live.conversation.say(text, by)
+            return await live.conversation.say(text, by, brought)
         finally:
             self._linger(conversation)
 
@@ -252,9 +270,10 @@ class Running:
         how: Literal["frame", "terminal"],
         by: str | None,
         reason: str | None,
+        rejected: Mapping[str, str | None] | None,
     ) -> None:
         live = await self._asked(conversation, question)
-        live.questions.decide(question, decision, how=how, by=by, reason=reason)
+        live.questions.decide(question, decision, how=how, by=by, reason=reason, rejected=rejected)
 
     async def _refuse(self, conversation: uuid.UUID, question: str, reason: str) -> None:
         live = await self._asked(conversation, question)

@@ -168,6 +168,8 @@ def _decided(body: Mapping[str, Any]) -> str:
     if body["how"] == "cancelled":
         return "not answered"
     reason = f": {body['reason']}" if body.get("reason") else ""
+    parts = [str(each["part"]) for each in body.get("rejected") or ()]
+    reason += f", but not {escaped(', '.join(parts))}" if parts else ""
     words = {"once": "allowed once", "session": "allowed for this conversation"}
     words |= {"pattern": "allowed for this pattern", "deny": "denied"}
     return f"{words.get(body['decision'], 'answered')}{reason}"

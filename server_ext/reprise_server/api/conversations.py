@@ -11,7 +11,7 @@ from reprise.log.conversation import ConversationInfo, Entry
 from reprise.log.conversations import Conversations
 from reprise.log.transcript import transcript
 from reprise_server.api.base import Answer, Asked, Endpoint, operation
-from reprise_server.api.conversing import Conversing, answered, decision_details
+from reprise_server.api.conversing import Conversing, answered, decision_details, rejected_of
 from reprise_server.api.people import Person
 from reprise_server.api.questions import Open, open_questions
 
@@ -145,8 +145,9 @@ class SayEndpoint(ConversationEndpoint):
     @operation("execute", status=202, patience_s=300)
     async def post(self, asked: Asked) -> Any:
         info, by = await self.own(asked), self.person.name
+        text, brought = asked.body["text"], asked.body.get("brought", ())
         turn = await self.service.conversing.turn(
-            info, lambda running: running.say(info.id, asked.body["text"], by=by)
+            info, lambda running: running.say(info.id, text, by=by, brought=brought)
         )
         return {"turn": turn}
 
@@ -198,6 +199,7 @@ class QuestionEndpoint(ConversationEndpoint):
             asked.path["question"],
             asked.body["decision"],
             asked.body.get("reason"),
+            rejected_of(asked.body),
             self.person,
             from_browser=self.from_browser,
             base_url=self.base_url,

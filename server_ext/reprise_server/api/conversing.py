@@ -18,12 +18,18 @@ from reprise_server.agent.notebook.pages import Pages
 from reprise_server.agent.policy.trial import also_matched, past_calls
 from reprise_server.agent.questions import NotWaiting
 from reprise_server.agent.running import Running, Told
-from reprise_server.api.deciding import Decision, NotNeeded
+from reprise_server.api.deciding import Decision, NotNeeded, Pressed
 from reprise_server.api.governance import may_personally
 from reprise_server.api.isolation import isolated
 from reprise_server.api.people import Person
 from reprise_server.api.places import Places
-from reprise_server.api.questions import Open, environment_of, matter_of, open_questions
+from reprise_server.api.questions import (
+    Open,
+    environment_of,
+    matter_of,
+    open_questions,
+    parts_of_matter,
+)
 from reprise_server.api.refusals import Refused
 
 if TYPE_CHECKING:
@@ -199,16 +205,23 @@ class Conversing:
         matched = await self._matched(conversation, question)
         running = self.running
 
-        async def on_press(option: str, reason: str | None) -> None:
+        async def on_press(pressed: Pressed) -> None:
             try:
                 await running.decide(
-                    conversation, question.id, option, how="frame", by=person.name, reason=reason
+                    conversation,
+                    question.id,
+                    pressed.option,
+                    how="frame",
+                    by=person.name,
+                    reason=pressed.reason,
+                    rejected=pressed.rejected,
                 )
             except NotWaiting as error:
                 raise NotNeeded(str(error)) from error
 
         matter = matter_of(question, matched)
-        decision, _ = self._service.decisions.open(matter, person, key, left_s, on_press)
+        parts = parts_of_matter(question, matched)
+        decision, _ = self._service.decisions.open(matter, person, key, left_s, on_press, parts)
         return decision
 
     async def _matched(
@@ -309,6 +322,7 @@ async def answered(
     question: str,
     decision: str,
     reason: str | None,
+    rejected: Mapping[str, str | None],
     person: Person,
     *,
     from_browser: bool,
@@ -345,8 +359,19 @@ async def answered(
         )
     how: Literal["frame", "terminal"] = "frame" if from_browser else "terminal"
     await conversing.running.decide(
-        conversation, question, decision, how=how, by=person.name, reason=reason
+        conversation,
+        question,
+        decision,
+        how=how,
+        by=person.name,
+        reason=reason,
+        rejected=rejected,
     )
+
+
+def rejected_of(said: Mapping[str, Any]) -> dict[str, str | None]:
+    """The parts that an answer leaves out, and why."""
+    return {str(each["part"]): each.get("reason") for each in said.get("rejected") or ()}
 
 
 def decision_details(decision: Decision, base_url: str) -> dict[str, str]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import secrets
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from reprise.errors import RepriseError
-from reprise_server.api.matter import Matter
+from reprise_server.api.matter import ACCEPT, Choice, Matter, Parts
 from reprise_server.api.people import Person
 from reprise_server.api.refusals import Refused
 
@@ -47,13 +47,43 @@ class NotNeeded(RepriseError):
     """What was pressed for does not wait any more: it was decided in another way."""
 
 
-#: Called with what was pressed, before the press is answered: (option, reason).
-OnPress = Callable[[str, str | None], Awaitable[None]]
+@dataclass(frozen=True)
+class Pressed:
+    """What a person decided. rejected: the parts that are left out of it, each with its reason."""
+
+    option: str
+    reason: str | None = None
+    rejected: Mapping[str, str | None] = field(default_factory=dict)
+
+
+#: Called with what was pressed, before the press is answered.
+OnPress = Callable[[Pressed], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Handed:
+    """What a nonce presses, and when it was handed out. part: None for the whole."""
+
+    option: str
+    at: float
+    part: str | None = None
+
+
+@dataclass(frozen=True)
+class PartEnded:
+    """How a part was decided."""
+
+    accepted: bool
+    reason: str | None = None
 
 
 @dataclass
 class Decision:
-    """One decision of one person. left_s: until nobody's answer is an answer."""
+    """One decision of one person. left_s: until nobody's answer is an answer.
+
+    parts: what can be decided by itself.  answers: those of it that were. Nothing is done before
+    all have one, or the whole is pressed.
+    """
 
     id: uuid.UUID
     person: Person
@@ -61,11 +91,24 @@ class Decision:
     key: str
     until: float
     on_press: OnPress | None = None
+    parts: Parts | None = None
+    answers: dict[str, PartEnded] = field(default_factory=dict)
     ended: Ended | None = None
     ended_at: float = 0.0
     taken: bool = False
-    #: nonce → (option, when it was handed out).
-    nonces: dict[str, tuple[str, float]] = field(default_factory=dict, repr=False)
+    nonces: dict[str, Handed] = field(default_factory=dict, repr=False)
+
+    @property
+    def rejected(self) -> dict[str, str | None]:
+        """The parts that were rejected, and why."""
+        return {part: each.reason for part, each in self.answers.items() if not each.accepted}
+
+    def part(self, name: str) -> Matter:
+        """Raises Refused (404)."""
+        found = None if self.parts is None else self.parts.each.get(name)
+        if found is None:
+            raise Refused(404, "part-not-found", "That decision has no such part.")
+        return found
 
 
 class Decisions:
@@ -84,6 +127,7 @@ class Decisions:
         key: str,
         seconds: float,
         on_press: OnPress | None = None,
+        parts: Parts | None = None,
     ) -> tuple[Decision, bool]:
         """The decision under this key, and whether it is a new one. One that waits stays the same.
 
@@ -104,7 +148,8 @@ class Decisions:
                 f"{waiting} decisions wait for you, and more may not at once. Decide some first.",
                 retry_after_s=5,
             )
-        made = Decision(uuid.uuid4(), person, matter, key, self._clock() + seconds, on_press)
+        until = self._clock() + seconds
+        made = Decision(uuid.uuid4(), person, matter, key, until, on_press, parts)
         self._all[made.id] = made
         self._by_key[key] = made.id
         return made, True
@@ -137,13 +182,15 @@ class Decisions:
         """Seconds until it ends by itself."""
         return max(0.0, decision.until - self._clock())
 
-    def show(self, decision: Decision) -> dict[str, str]:
-        """Option → nonce, for one more showing. Those of the oldest showings stop working."""
+    def show(self, decision: Decision, part: str | None = None) -> dict[str, str]:
+        """Option → nonce, for one more showing of the whole or of a part. Those of its oldest
+        showings stop working. Raises Refused (404)."""
+        matter = decision.matter if part is None else decision.part(part)
         now = self._clock()
-        made = {each.option: secrets.token_urlsafe(32) for each in decision.matter.choices}
-        decision.nonces |= {nonce: (option, now) for option, nonce in made.items()}
-        many = len(decision.nonces) - _SHOWINGS * len(made)
-        for nonce in list(decision.nonces)[: max(0, many)]:
+        made = {each.option: secrets.token_urlsafe(32) for each in matter.choices}
+        decision.nonces |= {nonce: Handed(option, now, part) for option, nonce in made.items()}
+        of_it = [nonce for nonce, each in decision.nonces.items() if each.part == part]
+        for nonce in of_it[: max(0, len(of_it) - _SHOWINGS * len(made))]:
             del decision.nonces[nonce]
         return made
 
@@ -161,37 +208,76 @@ class Decisions:
             raise Refused(
                 409, "decided", f"This was decided before: {decision.ended.told} Nothing changed."
             )
-        option, handed_out = decision.nonces.get(nonce, (None, 0.0))
-        if option is None:
+        handed = decision.nonces.get(nonce)
+        if handed is None:
             raise Refused(
                 403,
                 "no-such-press",
                 "This is no press of a button of that decision, or it was used. Nothing was"
                 " decided. Load the frame anew.",
             )
-        if self._clock() - handed_out < VIEW_S:
+        if self._clock() - handed.at < VIEW_S:
             raise Refused(
                 425,
                 "too-soon",
                 "The frame was not in view long enough to be read. Nothing was decided.",
                 retry_after_s=1,
             )
-        nonces, decision.nonces = decision.nonces, {}
-        choice = next(each for each in decision.matter.choices if each.option == option)
+        matter = decision.matter if handed.part is None else decision.part(handed.part)
+        choice = next(each for each in matter.choices if each.option == handed.option)
         said = reason[:_REASON] if reason and choice.reason else None
-        self._end(decision, Ended("pressed", f"{choice.label}.", option, said))
-        if decision.on_press is not None:
-            try:
-                await decision.on_press(option, said)
-            except NotNeeded as error:
-                decision.ended = Ended("elsewhere", str(error))
-                raise Refused(409, "decided", f"{error} Nothing changed.") from error
-            except BaseException:
-                # Whoever is to be told could not be. The nonce is used up all the same.
-                decision.ended = None
-                decision.nonces = {key: each for key, each in nonces.items() if key != nonce}
-                raise
+        if handed.part is None:
+            rejected = {} if choice.look == "reject" else decision.rejected
+            pressed = Pressed(handed.option, said, rejected)
+            await self._pressed(decision, nonce, pressed, f"{choice.label}.")
+        else:
+            await self._part(decision, nonce, handed.part, choice, said)
         return decision
+
+    async def _part(
+        self, decision: Decision, nonce: str, part: str, choice: Choice, reason: str | None
+    ) -> None:
+        """A part was pressed; with the last one the whole is decided."""
+        parts = decision.parts
+        assert parts is not None  # noqa: S101  a part of it was shown
+        accepted = choice.option == ACCEPT
+        decision.answers[part] = PartEnded(accepted, reason)
+        rejected = decision.rejected
+        if len(decision.answers) < len(parts.each):
+            decision.matter = parts.rest(rejected)
+            # Where the whole was shown with what is rejected now, it is not pressed any more.
+            over = (part,) if accepted else (part, None)
+            decision.nonces = {
+                key: each for key, each in decision.nonces.items() if each.part not in over
+            }
+            return
+        if len(rejected) == len(parts.each):
+            said = "; ".join(dict.fromkeys(each for each in rejected.values() if each))
+            pressed, told = Pressed("deny", said[:_REASON] or None), "Rejected."
+        else:
+            left = "" if not rejected else f", but for {len(rejected)} of {len(parts.each)}"
+            pressed, told = Pressed("once", None, rejected), f"Accepted{left}."
+        try:
+            await self._pressed(decision, nonce, pressed, told)
+        except BaseException:
+            del decision.answers[part]
+            raise
+
+    async def _pressed(self, decision: Decision, nonce: str, pressed: Pressed, told: str) -> None:
+        nonces, decision.nonces = decision.nonces, {}
+        self._end(decision, Ended("pressed", told, pressed.option, pressed.reason))
+        if decision.on_press is None:
+            return
+        try:
+            await decision.on_press(pressed)
+        except NotNeeded as error:
+            decision.ended = Ended("elsewhere", str(error))
+            raise Refused(409, "decided", f"{error} Nothing changed.") from error
+        except BaseException:
+            # Whoever is to be told could not be. The nonce is used up all the same.
+            decision.ended = None
+            decision.nonces = {key: each for key, each in nonces.items() if key != nonce}
+            raise
 
     def end(self, decision: Decision, told: str, how: How = "elsewhere") -> None:
         """It was decided in another way, or nobody waits for it any more."""

@@ -24,10 +24,19 @@ def decision_json(decisions: Decisions, decision: Decision, person: Person) -> d
         "title": decision.matter.title,
         "yours": decision.person == person,
         "left_s": 0.0 if ended is not None else round(decisions.left_s(decision), 1),
+        "parts": [_part_json(decision, part) for part in decision.parts.each]
+        if decision.parts is not None
+        else [],
         "ended": None
         if ended is None
         else {"how": ended.how, "option": ended.option, "told": ended.told},
     }
+
+
+def _part_json(decision: Decision, part: str) -> dict[str, Any]:
+    answer = decision.answers.get(part)
+    accepted = None if answer is None else answer.accepted
+    return {"part": part, "accepted": accepted, "reason": answer.reason if answer else None}
 
 
 class DecisionsEndpoint(Endpoint):
@@ -75,6 +84,7 @@ class FrameEndpoint(Endpoint):
         where nothing of a user's is served as a script.
         """
         decisions, theme = self.service.decisions, asked.query["theme"]
+        part: str | None = asked.query["part"]
         decision = decisions.find(_identity(asked))
         headers = self.request.headers
         destination = headers.get("Sec-Fetch-Dest")
@@ -96,10 +106,14 @@ class FrameEndpoint(Endpoint):
             shown = message_page(decision.ended.told, theme)
         elif decision.person != self.person:
             shown = message_page(f"Waiting for the owner, {decision.person}.", theme)
+        elif part is not None and part in decision.answers:
+            told = "Accepted." if decision.answers[part].accepted else "Rejected."
+            shown = message_page(f"{told} It counts when all are answered.", theme)
         else:
             left_s = decisions.left_s(decision)
-            nonces = decisions.show(decision)
-            shown = decision_page(str(decision.id), decision.matter, nonces, left_s, theme)
+            matter = decision.matter if part is None else decision.part(part)
+            nonces = decisions.show(decision, part)
+            shown = decision_page(str(decision.id), matter, nonces, left_s, theme)
         policy = {"Content-Security-Policy": shown.policy, "Referrer-Policy": "no-referrer"}
         return Sending(_once(shown.page), len(shown.page), None, "text/html", headers=policy)
 

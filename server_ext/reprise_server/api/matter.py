@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -34,3 +35,19 @@ class Matter:
     why: str
     choices: tuple[Choice, ...]
     ending: str
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What can be decided part by part.
+
+    each: by the part's name, in their order; its choices are ACCEPT and REJECT.
+    rest: the whole matter without the parts that were rejected.
+    """
+
+    each: Mapping[str, Matter]
+    rest: Callable[[Collection[str]], Matter]
+
+
+#: The options of a part.
+ACCEPT, REJECT = "accept", "reject"

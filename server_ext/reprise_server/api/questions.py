@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from reprise.settings import DEFAULT_ENVIRONMENT
 from reprise_server.agent.contract import Entry
-from reprise_server.api.matter import Choice, Matter
+from reprise_server.agent.notebook.parted import of_part
+from reprise_server.api.matter import ACCEPT, REJECT, Choice, Matter, Parts
 
 #: Calls of before that a rule would have matched too, which are named.
 _MOST_NAMED: Final = 20
@@ -73,11 +74,17 @@ def environment_of(entries: Sequence[Entry]) -> str:
     return str(begun.get("environment") or DEFAULT_ENVIRONMENT)
 
 
-def matter_of(question: Open, matched: Mapping[str, Sequence[str]]) -> Matter:
+def matter_of(
+    question: Open, matched: Mapping[str, Sequence[str]], rejected: Collection[str] = ()
+) -> Matter:
     """An approval as it is shown. matched: of each option that lasts, the calls of before that its
-    rule would have matched too."""
+    rule would have matched too.  rejected: the parts that are left out of it."""
     act = question.body["act"]
-    said = list(leaves("", act["input"]))
+    asked = act["input"]
+    if rejected:
+        edits = [edit for edit in asked["edits"] if edit["cell"] not in rejected]
+        asked = {**asked, "edits": edits, "rejected already": sorted(rejected)}
+    said = list(leaves("", asked))
     if act.get("skill") is not None:
         skill = act["skill"]
         told = f"{skill['scope']}:{skill['name']} sha256:{skill['digest']} ({skill['standing']})"
@@ -85,14 +92,45 @@ def matter_of(question: Open, matched: Mapping[str, Sequence[str]]) -> Matter:
     if act.get("hosts"):
         said.append(("reaches", "\n".join(map(str, act["hosts"]))))
     said.insert(0, ("tool", str(act["tool"])))
-    verdict = (question.called or {}).get("verdict") or {}
-    why = f"{verdict.get('rule', 'policy')}: {verdict.get('why') or question.body['text']}"
     choices = [
         choice
         for option in question.body["options"]
         if (choice := _choice(str(option), question.body, matched)) is not None
     ]
-    return Matter(f"Agent wants to {act['title']}", tuple(said), why, tuple(choices), _ENDING)
+    title = f"Agent wants to {act['title']}"
+    return Matter(title, tuple(said), _why(question), tuple(choices), _ENDING)
+
+
+def parts_of_matter(question: Open, matched: Mapping[str, Sequence[str]]) -> Parts | None:
+    """An approval part by part; None where it has no parts."""
+    names = question.body.get("parts") or ()
+    if not names:
+        return None
+    edits = question.body["act"]["input"]["edits"]
+    each = {str(name): _part(question, str(name), of_part(edits, str(name))) for name in names}
+    return Parts(each, lambda rejected: matter_of(question, matched, rejected))
+
+
+def _part(question: Open, cell: str, edits: Sequence[Mapping[str, Any]]) -> Matter:
+    """The edits of one cell. What is written stands by itself, so that it reads as it will."""
+    said: list[tuple[str, str]] = []
+    for edit in edits:
+        more = {key: value for key, value in edit.items() if key not in ("do", "cell", "source")}
+        named = " · ".join(f"{key} {value}" for key, value in more.items() if value != "")
+        if edit.get("after") == "":
+            named += " · at the top"
+        said.append((f"{edit['do']} · {named}", str(edit.get("source", ""))))
+    does = " and ".join(dict.fromkeys(str(edit["do"]) for edit in edits))
+    choices = (
+        Choice(ACCEPT, "Accept", "accept"),
+        Choice(REJECT, "Reject", "reject", reason=True),
+    )
+    return Matter(f"{does.capitalize()} cell {cell}", tuple(said), _why(question), choices, _ENDING)
+
+
+def _why(question: Open) -> str:
+    verdict = (question.called or {}).get("verdict") or {}
+    return f"{verdict.get('rule', 'policy')}: {verdict.get('why') or question.body['text']}"
 
 
 def _choice(

@@ -15,7 +15,7 @@ from tornado.web import HTTPError
 from reprise.errors import RepriseError
 from reprise_server.agent.running import Running
 from reprise_server.api.bodies import check_json, parse_any_json
-from reprise_server.api.conversing import answered
+from reprise_server.api.conversing import answered, rejected_of
 from reprise_server.api.document import check
 from reprise_server.api.page_link import PageLink
 from reprise_server.api.people import Person
@@ -167,7 +167,10 @@ class Messages:
         await conversing.must(about.person, about.by)
         match said["type"]:
             case "say":
-                await self._turn(lambda running: running.say(conversation, said["text"], by=by))
+                text, brought = said["text"], said.get("brought", ())
+                await self._turn(
+                    lambda running: running.say(conversation, text, by=by, brought=brought)
+                )
             case "continue":
                 await self._turn(lambda running: running.go_on(conversation, by=by))
             case "cancel":
@@ -179,6 +182,7 @@ class Messages:
                     said["question"],
                     said["decision"],
                     said.get("reason"),
+                    rejected_of(said),
                     about.person,
                     from_browser=self._line.from_browser,
                     base_url=self._line.base_url,

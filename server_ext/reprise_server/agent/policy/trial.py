@@ -63,7 +63,7 @@ def past_calls(entries: Sequence[Entry], situation: Situation, *, most: int = MO
         if entry.kind == "state":
             for each in body.get("taints", ()):
                 taints = merged(taints, [(each["kind"], str(each["source"]))], int(each["seq"]))
-        elif entry.kind == "result":
+        elif entry.kind in ("result", "said"):
             brought = [(each["kind"], str(each["source"])) for each in body.get("taints", ())]
             taints = merged(taints, brought, entry.seq)
         elif entry.kind == "decided" and (given := body.get("grant")) is not None:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from reprise.client.results import CellResult
@@ -31,6 +31,7 @@ from reprise_server.agent.notebook.batch import MOST_SOURCE, changes_of, edits_o
 from reprise_server.agent.notebook.cells import Notebook, by_id, cell_hash, normal
 from reprise_server.agent.notebook.listing import HASH, Asked, listing, missing, quoted
 from reprise_server.agent.notebook.outputs import painted
+from reprise_server.agent.notebook.parted import left, parts_of
 from reprise_server.agent.policy.page_loads import edits_may_load
 from reprise_server.agent.policy.taint import of_path
 from reprise_server.agent.tools.images import chosen
@@ -176,8 +177,16 @@ class EditNotebook:
         out = edits_may_load(edits)
         return Act(self.name, "edit", asked, title, paths=(path,), carries_out=out)
 
+    def parts(self, act: Act) -> tuple[str, ...]:
+        return parts_of(act.input["edits"])
+
+    def without(self, act: Act, rejected: Mapping[str, str | None]) -> Act:
+        return replace(act, input={**act.input, "rejected": dict(rejected)})
+
     async def run(self, call: Call, act: Act) -> Result:  # noqa: ARG002
-        edits = act.input["edits"]
+        edits, rejected = act.input["edits"], act.input.get("rejected") or {}
+        if rejected:
+            edits = left(edits, rejected, list(by_id(await _read(self.document))))
         try:
             await self.document.apply(changes_of(edits))
         except Stale as error:
@@ -185,9 +194,16 @@ class EditNotebook:
                 raise BadCall(str(error)) from error
             there = by_id(await _read(self.document))
             raise BadCall(stale(there, error.cells)) from error
-        made = edits_of(act.input)
+        made = edits_of({"edits": edits})
         lines = [_told(edit, done) for edit, done in zip(edits, made, strict=True)]
-        return Result([text("Done.\n" + "\n".join(lines))], edits=made)
+        lines += [_told_rejected(part, reason) for part, reason in rejected.items()]
+        done = "Done, but for what the person rejected." if rejected else "Done."
+        return Result([text("\n".join([done, *lines]))], edits=made)
+
+
+def _told_rejected(part: str, reason: str | None) -> str:
+    said = f" They say: {reason}" if reason else " They gave no reason."
+    return f"cell {part} · your edit was rejected, so it was not made.{said}"
 
 
 def _told(edit: Mapping[str, Json], made: Edit) -> str:
