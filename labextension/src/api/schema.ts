@@ -1823,6 +1823,16 @@ export interface components {
             sha256: components["schemas"]["Digest"];
             size: number;
         };
+        /**
+         * @description What the words bring along, such as a file's content that a person put into them: it counts
+         *     as untrusted as the place that it comes from
+         */
+        Brought: {
+            /** @enum {string} */
+            kind: "cell" | "variable" | "file" | "skill";
+            /** @description A cell's id, a variable's name, a path, a skill's name */
+            name: string;
+        }[];
         CellWanted: {
             cell_id?: string;
             code: string;
@@ -1913,6 +1923,15 @@ export interface components {
             id: components["schemas"]["Id"];
             /** @description Seconds until it ends by itself */
             left_s: number;
+            /**
+             * @description What can be decided by itself, such as each cell of a batch of edits, in its order.
+             *     accepted: null while it waits. What is rejected is left out when the rest is done
+             */
+            parts: {
+                accepted: boolean | null;
+                part: string;
+                reason: string | null;
+            }[];
             /** @description What is to be decided, in a line */
             title: string;
             /** @description It waits for whoever asks */
@@ -2325,6 +2344,14 @@ export interface components {
                 where?: string;
             };
         };
+        /**
+         * @description Parts of what is approved that are left out (`parts` of the question's entry), with the
+         *     reason that the agent is told. Some part is left
+         */
+        Rejected: {
+            part: string;
+            reason?: components["schemas"]["Reason"];
+        }[];
         RewindWanted: {
             /** @description The last step to keep; left out: the last one that has ended */
             at?: number;
@@ -2543,6 +2570,7 @@ export interface components {
             id?: components["schemas"]["MessageId"];
             question: components["schemas"]["QuestionId"];
             reason?: components["schemas"]["Reason"];
+            rejected?: components["schemas"]["Rejected"];
             /** @constant */
             type: "answer";
         };
@@ -2586,6 +2614,7 @@ export interface components {
         };
         /** @description Words of a person, which begin a turn */
         TakesSay: {
+            brought?: components["schemas"]["Brought"];
             id?: components["schemas"]["MessageId"];
             text: components["schemas"]["Words"];
             /** @constant */
@@ -3045,6 +3074,7 @@ export interface operations {
                 "application/json": {
                     decision: components["schemas"]["AnswerText"];
                     reason?: components["schemas"]["Reason"];
+                    rejected?: components["schemas"]["Rejected"];
                 };
             };
         };
@@ -3071,6 +3101,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
+                    brought?: components["schemas"]["Brought"];
                     text: components["schemas"]["Words"];
                 };
             };
@@ -3243,6 +3274,12 @@ export interface operations {
     getDecisionFrame: {
         parameters: {
             query?: {
+                /**
+                 * @description Only this part of it (`parts` of the decision), with buttons of its own. Nothing is done
+                 *     before all parts are answered, or the whole is pressed; whoever looks at the whole sees
+                 *     it without the parts that were rejected
+                 */
+                part?: string;
                 theme?: "light" | "dark" | "high-contrast";
             };
             header?: never;
