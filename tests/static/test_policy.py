@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reprise.jupyter.static.policy import EDITED_BY, Policy, untrusted
+from reprise.jupyter.static.policy import EDITED_BY, By, Policy, untrusted_by
 from reprise.log.model import SYSTEM, USER, Actor, NewStep, StepKind
 
 AGENT = Actor("agent", "c", 1)
@@ -19,32 +19,33 @@ def step(kind: StepKind = "cell", actor: Actor = USER, **payload: Any) -> NewSte
 @pytest.mark.parametrize(
     ("new", "expected"),
     [
-        (step(), False),
-        (step(actor=SYSTEM), False),
-        (step("command"), False),
-        (step("upload"), False),
-        (step("restart", SYSTEM), False),
-        (step(actor=AGENT), True),
-        (step("upload", AGENT), True),
-        (step("command", AGENT), True),
-        (step("comm", AGENT), True),
-        (step("mount", target="/skills/a", tree="a"), True),
-        (step(metadata={EDITED_BY: "agent"}), True),
-        (step(metadata={EDITED_BY: "user"}), False),
-        (step(metadata=None), False),
-        (step(content={"code": f'"{EDITED_BY}":"agent"'}), False),
-        (step("comm", metadata={EDITED_BY: "agent"}), False),
+        (step(), None),
+        (step(actor=SYSTEM), None),
+        (step("command"), None),
+        (step("upload"), None),
+        (step("restart", SYSTEM), None),
+        (step(actor=AGENT), "agent"),
+        (step("upload", AGENT), "agent"),
+        (step("command", AGENT), "agent"),
+        (step("comm", AGENT), "agent"),
+        (step("mount", target="/skills/a", tree="a"), "mount"),
+        (step(metadata={EDITED_BY: "agent"}), "edit"),
+        (step(metadata={EDITED_BY: "user"}), None),
+        (step(metadata=None), None),
+        (step(content={"code": f'"{EDITED_BY}":"agent"'}), None),
+        (step("comm", metadata={EDITED_BY: "agent"}), None),
     ],
 )
-def test_who_asked_and_what_is_mounted_decide(new: NewStep, expected: bool) -> None:
-    assert untrusted(new) is expected
-    assert Policy().accepted(7, new).since == (7 if expected else None)
+def test_who_asked_and_what_is_mounted_decide(new: NewStep, expected: By | None) -> None:
+    assert untrusted_by(new) == expected
+    policy = Policy().accepted(7, new)
+    assert (policy.since, policy.by) == (7 if expected else None, expected)
 
 
 def test_a_trusted_tree_makes_nothing_static_unless_an_agent_mounts_it() -> None:
-    assert not untrusted(step("mount", tree="a", trusted=True))
-    assert untrusted(step("mount", tree="a", trusted="true"))
-    assert untrusted(step("mount", AGENT, tree="a", trusted=True))
+    assert not untrusted_by(step("mount", tree="a", trusted=True))
+    assert untrusted_by(step("mount", tree="a", trusted="true"))
+    assert untrusted_by(step("mount", AGENT, tree="a", trusted=True))
 
 
 def test_it_stays_static_whoever_asks_later() -> None:

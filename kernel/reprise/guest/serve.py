@@ -378,6 +378,7 @@ class Service:
                 used = watch.filled([self._settings.workspace]) if self._settings.isolated else 0
                 return {
                     "memory": watch.proportional(tree),
+                    "files": watch.filled(self._in_memory),
                     "processes": len(tree),
                     "workspace": used,
                 }, []

@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 import uuid
+from functools import cached_property
 from pathlib import Path
 
 from reprise import settings
@@ -30,7 +31,9 @@ from reprise.jupyter.connection import (
     read_connection_file,
     write_connection_file,
 )
+from reprise.jupyter.live_status import Around
 from reprise.jupyter.router import Router
+from reprise.jupyter.static.policy import By, untrusted_by
 from reprise.jupyter.static.screen import Screen
 from reprise.jupyter.wire import Signer
 from reprise.log.model import Json
@@ -85,13 +88,12 @@ class KernelProcess:
         sockets.beat()
         if new_file:
             write_connection_file(self._info)
-        note = "" if chosen.isolated else f"WARNING: {chosen.isolation}"
         screen = Screen(begun.environment.output, begun.environment.name, lambda: session.comms)
         router = Router(
             sockets,
             Signer(self._info.key, self._info.signature_scheme),
             spec.limits,
-            note,
+            self._around,
             self._agent_token,
             screen,
             Admission(
@@ -122,7 +124,7 @@ class KernelProcess:
         session.launch()
         router.serve(session)
         begun.words.to(router.starting)
-        if note:
+        if not chosen.isolated:
             router.notice(Notice(None, now_us(), "not-isolated", chosen.isolation, {}))
         self._listen_to_signals(router)
         watch = asyncio.get_running_loop().create_task(self._watch_parent(parent))
@@ -168,7 +170,8 @@ class KernelProcess:
 
     async def _opened(self, opened: SessionLog, known: Vouched, screen: Screen) -> None:
         # Asked of the whole history again: trust may have come, or gone, since it was recorded.
-        screen.opened(await opened.first_untrusted(known.trusted))
+        since = await opened.first_untrusted(known.trusted)
+        screen.opened(since, await _first_untrusted_by(opened, since))
         left, self._session_id = self._session_id, opened.session
         for word in self._words:
             await opened.note(Notice(None, now_us(), "identity-not-followed", word, {}))
@@ -196,22 +199,29 @@ class KernelProcess:
                 surroundings=self._surroundings(),
             )
 
-    def _surroundings(self) -> dict[str, Json]:
-        """What whoever runs code here has to know of it: see `client.results.Surroundings`."""
+    @cached_property
+    def _around(self) -> Around:
+        """What code of this kernel runs in."""
         begun = self._beginning
         rules = begun.environment.network
         if not begun.backend.isolated:
-            hosts = ["*"]
+            hosts: tuple[str, ...] = ("*",)
         elif begun.network is None:
-            hosts = []
+            hosts = ()
         else:
-            hosts = [*rules.allow, *rules.private]
-        return {
-            "environment": begun.environment.name,
-            "isolated": begun.backend.isolated,
-            "network": hosts,
-            "workspace": WORKSPACE if begun.backend.isolated else str(Path.cwd()),
-        }
+            hosts = (*rules.allow, *rules.private)
+        return Around(
+            begun.backend,
+            begun.environment.name,
+            begun.language.name,
+            hosts,
+            begun.spec.limits.memory,
+        )
+
+    def _surroundings(self) -> dict[str, Json]:
+        """What whoever runs code here has to know of it: see `client.results.Surroundings`."""
+        isolated = self._beginning.backend.isolated
+        return self._around.to_json(WORKSPACE if isolated else str(Path.cwd()))
 
     def _holder(self) -> dict[str, Json]:
         return {
@@ -242,6 +252,14 @@ class KernelProcess:
             await asyncio.sleep(PARENT_POLL_S)
         log.warning("The process that started this kernel is gone; the kernel ends.")
         self._stop.set()
+
+
+async def _first_untrusted_by(opened: SessionLog, seq: int | None) -> By | None:
+    """What made a session's first untrusted step so."""
+    if seq is not None:
+        async for record in opened.records(seq, seq + 1, outputs=False):
+            return untrusted_by(record.step.new)
+    return None
 
 
 def _say_what_waits() -> None:

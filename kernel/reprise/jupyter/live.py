@@ -28,6 +28,7 @@ from reprise.log.model import (
     StepKind,
 )
 from reprise.log.postgres import now_us
+from reprise.replay.deaths import why
 from reprise.replay.engine import LiveSession
 from reprise.replay.executor import ensure_subshell
 from reprise.replay.link import KernelLink, Run, entry_message, reply_entry
@@ -252,7 +253,7 @@ class LiveStep:
             )
         finally:
             if died is not None:
-                self.session.rolled_back(link)
+                self.session.rolled_back(link, self.killed)
         failed = run.reply_content.get("status") == "error"
         reply = None if run.reply is None else self._numbered(run.reply)
         idle = run.idle or self._message("status", {"execution_state": "idle"})
@@ -373,33 +374,9 @@ def too_large(size: int, limit: int) -> TooLarge:
 
 def rolled_back_text(seq: int, cause: object, killed: str | None) -> str:
     """What died, why, and which state the session is in now, in three sentences."""
-    why = "its sandbox vanished"
-    if killed == "timeout":
-        why = "it ran over its time limit and did not react to an interrupt"
-    elif killed == "never sent":
-        why = "its sandbox was gone before it could begin"
-    elif killed == "shutdown":
-        why = "the kernel was shut down while it ran"
-    elif isinstance(cause, DeathCause):
-        why = _cause_text(cause)
     state = f"as after step {seq - 1}" if seq > 0 else "as at the beginning"
     return (
-        f"Step {seq} was rolled back: {why}. The state is {state}: a fresh sandbox plays the "
-        "steps before it again. The next cell works; run this one again once it can end well."
+        f"Step {seq} was rolled back: {why(cause, killed)}. The state is {state}: a fresh sandbox "
+        "plays the steps before it again. The next cell works; run this one again once it can end "
+        "well."
     )
-
-
-def _cause_text(cause: DeathCause) -> str:
-    if cause.what == "memory":
-        limit = "" if cause.limit is None else f" of {cause.limit / (1 << 30):.2f} GiB"
-        return f"out of memory (over the limit{limit}; `reprise env limit memory` raises it)"
-    if cause.what == "signal":
-        names = {11: "a segmentation fault", 9: "it was killed", 6: "it aborted", 7: "a bus error"}
-        return f"{names.get(cause.signal or 0, 'it was ended')} (signal {cause.signal})"
-    if cause.what == "exit":
-        return f"the language kernel exited by itself (code {cause.code})"
-    if cause.what == "violation":
-        return f"the sandbox broke the protocol and was ended ({cause.detail})"
-    if cause.what == "killed":
-        return "its sandbox was ended"
-    return f"its sandbox vanished{f' ({cause.detail})' if cause.detail else ''}"

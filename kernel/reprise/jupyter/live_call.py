@@ -165,7 +165,7 @@ class LiveCall:
             )
         finally:
             if died is not None:
-                self.session.rolled_back(link)
+                self.session.rolled_back(link, self.killed)
         self.done = status == "ok"
         reply = self.asked.reply(self.request, step, outcome, end.entry())
         idle = make("status", {"execution_state": "idle"}, parent=self.request.message.raw_header)

@@ -25,6 +25,7 @@ from reprise.jupyter.lane import Lane
 from reprise.jupyter.late import LateOutputs
 from reprise.jupyter.live import Ended, LiveStep, too_large
 from reprise.jupyter.live_call import LiveCall
+from reprise.jupyter.live_status import Around, LiveStatus
 from reprise.jupyter.passing import PASSED_CONTROL, PASSED_SHELL, Passing
 from reprise.jupyter.repeated import repeat
 from reprise.jupyter.request import Request
@@ -60,7 +61,7 @@ class Router:
         sockets: Sockets,
         signer: Signer,
         limits: Limits,
-        banner_note: str,
+        around: Around,
         agent_token: str,
         screen: Screen,
         admission: Admission,
@@ -82,7 +83,7 @@ class Router:
         self._next: LiveStep | LiveCall | None = None
         self._passing = Passing(
             self._clients,
-            banner_note,
+            "" if around.backend.isolated else f"WARNING: {around.backend.isolation}",
             lambda: self.session,
             self._cell_coming,
             self._answering,
@@ -99,7 +100,8 @@ class Router:
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting = WaitingCell(self._clients.show)
-        self._starting = False
+        self._starting: str | None = None
+        self._status = LiveStatus(around, screen, lambda: self.session, lambda: self._starting)
         self._asking = Asking(self._clients, lambda: self.session, self._running, self._waiting)
         self._shutting_down = False
         self._quiet = asyncio.Event()
@@ -136,6 +138,10 @@ class Router:
                 lane.put(request)
             else:
                 self._begin(self._workspace(request, between=False))
+        elif kind == "status_request" and channel == "control":
+            self._begin(self._tell_status(request))
+        elif kind == "resume_request" and channel == "control":
+            self._begin(self._resume_request(request))
         elif kind == "attach_request" and channel == "control":
             self._begin(self._attach(request))
         elif kind == "connect_request":
@@ -507,22 +513,57 @@ class Router:
             return
         content: dict[str, Json] = {"done": 0, "total": 0, "over": True}
         if progress is not None:
-            content = {"done": progress.done, "total": progress.total, "over": False}
+            content = {
+                "done": progress.done,
+                "total": progress.total,
+                "over": False,
+                "estimate_s": round(progress.estimate_s, 3),
+                "elapsed_s": round(progress.elapsed_s, 3),
+                "remaining_s": round(progress.remaining_s, 3),
+            }
         self._clients.show(make("reprise_progress", content), b"progress")
         self._passing.replays(progress is not None)
         self._waiting.progress(progress)
 
     def starting(self, text: str | None) -> None:
         """What the start of a sandbox does that takes long; None when it is there."""
-        if text is None and not self._starting:
+        if text is None and self._starting is None:
             return
-        self._starting = text is not None
+        self._starting = text
         content: dict[str, Json] = {"done": 0, "total": 0, "over": text is None}
         if text is not None:
             content["text"] = text
             log.info("%s", text)
         self._clients.show(make("reprise_progress", content), b"progress")
         self._waiting.says(text)
+
+    def stands(self) -> None:
+        """Tell pages what is unusual, and when it is over: they need not ask again and again."""
+        news = self._status.news() if self._session is not None else None
+        if news is not None:
+            self._clients.show(make("reprise_status", news), b"status")
+
+    async def _tell_status(self, request: Request) -> None:
+        self._clients.reply(request, {"status": "ok", **await self._status.asked()})
+
+    async def _resume_request(self, request: Request) -> None:
+        """Come back now, or stop coming back; neither touches a step (docs/messages.md)."""
+        try:
+            op = request.message.content().get("op")
+        except Malformed as error:
+            log.warning("A resume_request was dropped: %s.", error)
+            return
+        session = self.session
+        if op not in ("start", "cancel"):
+            text = f"A resume_request has the op start or cancel, not {op!r:.100}."
+            said: dict[str, Json] = {"status": "error", "ename": "UsageError", "evalue": text}
+            self._clients.reply(request, said)
+            return
+        if op == "start" and not session.live:
+            session.resume()
+        elif op == "cancel" and session.resuming:
+            session.cancel_resume()
+        self._clients.reply(request, {"status": "ok", "state": session.state})
 
     async def _attach(self, request: Request) -> None:
         """Go on with another session; the page and its clients stay (docs/messages.md)."""

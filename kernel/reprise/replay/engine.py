@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
 from reprise.errors import (
     DatabaseUnavailable,
+    LeaseHeld,
     LeaseLost,
     RepriseError,
     ResumeCancelled,
@@ -32,12 +33,13 @@ from reprise.log.model import (
     Step,
 )
 from reprise.log.postgres import Log, now_us
-from reprise.log.store import NetworkRow, Notice, SessionLog, Standing
+from reprise.log.store import NetworkRow, Notice, SessionLog, Standing, StepSummary
 from reprise.replay.comms import Comms
+from reprise.replay.condition import Condition, Kept, State
 from reprise.replay.durable import DurableLog
 from reprise.replay.executor import USING, advance_prompt, restart_interpreter
 from reprise.replay.link import KernelLink
-from reprise.replay.restarts import next_prompt
+from reprise.replay.restarts import next_prompt, trees
 from reprise.replay.resume import Resume
 from reprise.replay.surroundings import Router, SessionPlan
 from reprise.replay.upkeep import Upkeep
@@ -89,8 +91,11 @@ class LiveSession:
         self._resume: asyncio.Task[None] | None = None
         self._order = asyncio.Lock()
         self._opening = asyncio.Lock()
-        self._way = Resume(start, router, self.say)
-        self._running: set[int] = set()
+        #: how it stands, as far as it is known
+        self.condition = Condition()
+        self._way = Resume(start, router, self.say, self.condition)
+        #: the steps that run, and when they were accepted, microseconds, UTC
+        self._running: dict[int, int] = {}
         self._revivals = 0
         self._closing = False
         self.live = False
@@ -274,7 +279,8 @@ class LiveSession:
                 self._network.opened(self._log, self.vouched.shut)
             self._id, self._lease_lost = session, None
             self.prompt_offset, self.last_seq = 0, None
-            self._way = Resume(self._start, self._router, self.say)
+            self.condition = Condition()
+            self._way = Resume(self._start, self._router, self.say, self.condition)
             self._running.clear()
             if self._link is not None:
                 await self._link.guest.kill()
@@ -306,6 +312,8 @@ class LiveSession:
         self.live = False
         if self._link is not None:
             await self._link.guest.kill()
+        await self._fails(error)
+        self._router.stands()
 
     def _on_waits(self, seq: int, error: UnavailableError) -> None:
         self._router.notice(_waits(seq, error))
@@ -380,6 +388,7 @@ class LiveSession:
             await restart_interpreter(link)
             return
         self.live = False  # so that the end of the old container is no death
+        self.condition.deciding = True
         failpoint("renewing")
         await link.guest.goodbye()
         try:
@@ -401,7 +410,8 @@ class LiveSession:
 
     def resume(self) -> asyncio.Task[None]:
         if self._resume is None or self._resume.done():
-            self._resume = asyncio.get_running_loop().create_task(self._bring_back())
+            self.condition.begins()
+            self._resume = asyncio.get_running_loop().create_task(self._come_back())
             self._resume.add_done_callback(_retrieve)
         return self._resume
 
@@ -409,16 +419,107 @@ class LiveSession:
         """Start coming back at once when the plan says that it is quick (never raises)."""
         if self._closing:
             return
+        condition = self.condition
         try:
             opened = await self.open()
             steps = await opened.summaries()
-            if self._way.plan(steps).estimate_s <= EAGER_RESUME_S:
+            condition.plan = self._way.plan(steps)
+            condition.kept = await self._last_kept(opened, steps)
+            if condition.plan.estimate_s <= EAGER_RESUME_S:
                 self.resume()
         except RepriseError as error:
             # The next cell tries again and tells the person; here nobody listens yet.
             log.warning("%s", error)
+            await self._fails(error)
         finally:
+            condition.deciding = False
             self.decided.set()
+            self._router.stands()
+
+    async def _come_back(self) -> None:
+        condition = self.condition
+        self._router.stands()
+        try:
+            await self._bring_back()
+        except asyncio.CancelledError:
+            condition.stopped = True
+            raise
+        except RepriseError as error:
+            await self._fails(error)
+            raise
+        else:
+            condition.arrived()
+        finally:
+            # The task itself ends right after this.
+            asyncio.get_running_loop().call_soon(self._router.stands)
+
+    async def _fails(self, error: RepriseError) -> None:
+        """Keep why the session cannot be had; who has it instead, where somebody has."""
+        self.condition.failed(error)
+        if not isinstance(error, LeaseHeld | LeaseLost) or self._database is None:
+            return
+        try:
+            info = await (await self._database.reader(self._id)).info()
+        except RepriseError as unknown:
+            log.warning("%s", unknown)
+        else:
+            self.condition.held_by = info.holder
+
+    async def _last_kept(self, opened: SessionLog, steps: list[StepSummary]) -> Kept | None:
+        """The last saved state that a sandbox can start from."""
+        kept = trees(steps, isolated=self._start.backend.isolated)
+        for step in reversed(steps):
+            if step.kind == "restart" and step.tree in kept:
+                async for record in opened.records(step.seq, step.seq + 1, outputs=False):
+                    return Kept(step.seq, record.step.new.at, "tree")
+        return None
+
+    @property
+    def state(self) -> State:
+        """How the session stands; asking changes and waits for nothing."""
+        if self.live:
+            return "running" if self._running else "ready"
+        condition = self.condition
+        if condition.held_by is not None:
+            return "held"
+        if self.resuming or self._running:
+            return "resuming" if self._brings_back_something else "starting"
+        if condition.problem is not None:
+            return "failed"
+        if condition.stopped:
+            return "stopped"
+        if condition.deciding:
+            return "resuming" if condition.death is not None else "starting"
+        return "waiting"
+
+    @property
+    def _brings_back_something(self) -> bool:
+        condition = self.condition
+        return (
+            condition.death is not None
+            or condition.progress is not None
+            or (condition.plan is not None and bool(condition.plan.run))
+        )
+
+    @property
+    def running(self) -> int | None:
+        """The step that runs; the first where several do."""
+        return min(self._running, default=None)
+
+    @property
+    def running_since(self) -> int | None:
+        """When that step was accepted, microseconds, UTC."""
+        return None if self.running is None else self._running[self.running]
+
+    @property
+    def steps(self) -> int | None:
+        """How many steps the session has; None while its log is not open."""
+        return None if self._log is None else self.writer.next_seq
+
+    @property
+    def environment_digest(self) -> str | None:
+        """Of the environment that it runs in; None while that is not known."""
+        return self._environment
 
     @property
     def resuming(self) -> bool:
@@ -435,7 +536,9 @@ class LiveSession:
             link = self.link
             await link.guest.ready()
             steps = await opened.summaries()
-            chosen = self._way.plan(steps)
+            self.condition.plan = chosen = self._way.plan(steps)
+            self.condition.kept = await self._last_kept(opened, steps)
+            self._router.stands()
             started = time.monotonic()
             try:
                 self.prompt_offset = await self._way.play(link, opened, chosen, steps)
@@ -459,6 +562,7 @@ class LiveSession:
     def _caught_up(self) -> None:
         """The sandbox stands at the head of the log."""
         self.live = True
+        self.condition.deciding = False
         if self._network is not None:
             self._network.caught_up()
 
@@ -473,15 +577,19 @@ class LiveSession:
     def _sandbox_gone(self, cause: DeathCause) -> None:
         was_live, self.live = self.live, False
         log.info("The sandbox ended: %s", cause)
+        if was_live or self._running or cause.what != "killed":
+            self.condition.dies(cause, self.running)
         self._router.sandbox_gone()
         if was_live and not self._running:
             self._revive()
+        self._router.stands()
 
     def _revive(self) -> None:
         """Bring the session back before anyone asks, unless it keeps dying on its own."""
         if self._closing or self._revivals >= REVIVALS:
             return
         self._revivals += 1
+        self.condition.deciding = True
         self.launch()
         self._background(self.resume_eagerly())
 
@@ -506,7 +614,7 @@ class LiveSession:
             self.last_seq = step.seq
             if self._network is not None:
                 self._network.begin(step.seq)
-            self._running.add(step.seq)
+            self._running[step.seq] = new.at
             self._used = self._used or new.kind in USING
             self._revivals = 0
             if send is not None:
@@ -540,9 +648,11 @@ class LiveSession:
         if self._network is not None:
             await self._network.end(step.seq)
         failpoint("before-outcome")
-        self._running.discard(step.seq)
+        self._running.pop(step.seq, None)
         outcome = await self._durable.conclude(step.seq, new, entries or [], blobs or [])
         failpoint("outcome-recorded")
+        if self.live and new.status in ("ok", "error"):
+            self.condition.ended_well()
         if new.execution_count is not None:
             self._next_prompt = new.execution_count + 1
         if self._start.spec.reuse == "never":
@@ -558,8 +668,12 @@ class LiveSession:
         seq = self.last_seq if self._running else None
         self._background(self.say(seq, code, text))
 
-    def rolled_back(self, link: KernelLink) -> None:
-        """The sandbox died in a step: start a fresh one and bring it to the step before."""
+    def rolled_back(self, link: KernelLink, killed: str | None = None) -> None:
+        """The sandbox died in a step: start a fresh one and bring it to the step before.
+
+        killed: what we ended it for, if we did.
+        """
+        self.condition.rolled_back(killed)
         if link is not self._link or self.resuming:
             return  # several steps ran in it; the first of them did this
         self.live = False

@@ -134,7 +134,7 @@ def plan(
     for position in range(len(steps) - 1, -1, -1):
         step = steps[position]
         if step.status in REPLAYED:
-            seconds += _cost(step, costs)
+            seconds += cost(step, costs)
         elif step.status in _CUT_SHORT:
             missed += 1
         after[position] = (missed, seconds)
@@ -148,7 +148,7 @@ def plan(
             break  # states later than the one asked for
         while mounted < len(mounts) and mounts[mounted].seq <= point.seq:
             if mounts[mounted].status in REPLAYED:
-                mount_s += _cost(mounts[mounted], costs)
+                mount_s += cost(mounts[mounted], costs)
             else:
                 mounts_missed += 1
             mounted += 1
@@ -186,7 +186,8 @@ def _counts(step: StepSummary) -> bool:
     return step.status in REPLAYED or step.status in _CUT_SHORT
 
 
-def _cost(step: StepSummary, costs: Costs) -> float:
+def cost(step: StepSummary, costs: Costs = Costs()) -> float:
+    """Seconds that playing a step is expected to take."""
     if step.kind == "restart":
         return costs.restart
     return step.duration_us / 1e6 + costs.step

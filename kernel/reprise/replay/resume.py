@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Mapping
 from typing import Protocol
 
 from reprise.errors import SandboxDied
 from reprise.failpoints import failpoint
 from reprise.log.model import Json
+from reprise.log.postgres import now_us
 from reprise.log.store import SessionLog, StepSummary
+from reprise.replay.condition import Condition, Resumed
 from reprise.replay.executor import Played, Player, advance_prompt, died_on_replay
 from reprise.replay.link import KernelLink
-from reprise.replay.plan import Plan, plan
+from reprise.replay.pace import Pace
+from reprise.replay.plan import Plan, cost, plan
 from reprise.replay.restarts import next_prompt, trees
 from reprise.replay.surroundings import Progress, Router, SessionPlan
 
@@ -30,10 +34,11 @@ class Say(Protocol):
 class Resume:
     """Brings sandboxes to the head of one session, and learns which steps no sandbox survives."""
 
-    def __init__(self, start: SessionPlan, router: Router, say: Say) -> None:
+    def __init__(self, start: SessionPlan, router: Router, say: Say, condition: Condition) -> None:
         self._start = start
         self._router = router
         self._say = say
+        self._condition = condition
         self._tries: dict[int, int] = {}
         self._player: Player | None = None
 
@@ -58,16 +63,32 @@ class Resume:
             isolated=self._start.backend.isolated,
             ask_password=self._router.ask_password,
         )
-        done, total = 0, len(chosen.run)
-        if total:
-            self._router.progress(Progress(0, total, chosen.estimate_s))
+        first = steps[0].seq if steps else 0
+        pace = Pace({seq: cost(steps[seq - first]) for seq in chosen.run})
+        began = time.monotonic()
+        if chosen.run:
+            self._comes(chosen, pace, began)
         async for played in player.play(chosen, opened.next_seq):
-            done += 1
             failpoint("replayed")
-            self._router.progress(Progress(done, total, chosen.estimate_s))
+            pace.played(played.record.step.seq)
+            self._comes(chosen, pace, began)
             await self._tell_of(played, opened)
         wanted = next_prompt(steps)
         return await advance_prompt(link, wanted) if wanted > 1 else 0
+
+    def _comes(self, chosen: Plan, pace: Pace, began: float) -> None:
+        elapsed = time.monotonic() - began
+        total = len(chosen.run)
+        progress = Progress(
+            total - pace.left,
+            total,
+            chosen.estimate_s,
+            elapsed,
+            pace.remaining_s(elapsed),
+            chosen.start_seq,
+        )
+        self._condition.comes(progress)
+        self._router.progress(progress)
 
     async def _tell_of(self, played: Played, opened: SessionLog) -> None:
         seq = played.record.step.seq
@@ -105,10 +126,11 @@ class Resume:
         self._tries = {seq: n for seq, n in self._tries.items() if n >= TRIES_PER_STEP}
         if not chosen.run and chosen.start == "base":
             return
+        left_out = tuple(s.seq for s in chosen.skipped if s.status in ("interrupted", "timeout"))
+        self._condition.resumed = Resumed(now_us(), took_s, last, len(chosen.run), left_out)
         text = f"Back at step {last} in {took_s:.1f} s."
-        told = [s for s in chosen.skipped if s.status in ("interrupted", "timeout")]
-        if told:
-            names = ", ".join(str(s.seq) for s in told[:20])
+        if left_out:
+            names = ", ".join(str(seq) for seq in left_out[:20])
             text += (
                 f" Left out, because a cut cannot be played again: interrupted step(s) {names}."
                 " Steps that need what they had done will fail."

@@ -20,11 +20,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a resume has come. `estimate_s`: what the planner expected it to take, seconds."""
+    """How far a resume has come. Times in seconds.
+
+    estimate_s: what the planner expected it to take in all.  elapsed_s: since the first step was
+    played.  remaining_s: to go, judged by what was played so far.
+    start_seq: the step after which the state lay that it began from; None for an empty sandbox.
+    """
 
     done: int
     total: int
     estimate_s: float
+    elapsed_s: float = 0.0
+    remaining_s: float = 0.0
+    start_seq: int | None = None
 
 
 class Router(Protocol):
@@ -36,6 +44,9 @@ class Router(Protocol):
     def progress(self, progress: Progress | None) -> None: ...
     def starting(self, text: str | None) -> None: ...
     def sandbox_gone(self) -> None: ...
+    def stands(self) -> None:
+        """How the session stands may be another now."""
+
     async def ask_password(self, prompt: str) -> str | None: ...
 
 

@@ -45,7 +45,8 @@ Calls, arguments → answer:
                     leads to
     tree            {hashes: bool, limit, after?} → {entries: [{path, type, mode, size, mtime_ns,
                     sha256?, target?}], more: bool}
-    usage           {} → {memory, processes, workspace}: bytes, count, bytes
+    usage           {} → {memory, files, processes, workspace}: bytes, bytes in file systems that
+                    lie in memory (they count as memory), count, bytes
     install         {stage, removed: [path]} → {}: moves what lies below the folder `stage` of the
                     workspace (put there before) to the same paths below the workspace, after
                     removing `removed`; the stage is gone afterwards. All of it or nothing

@@ -11,6 +11,10 @@ from reprise.log.model import Json, NewStep
 #: As an environment says it (`reprise.sandbox.named.OutputRule`).
 Rule = Literal["auto", "static", "live"]
 
+#: What made a step untrusted: an agent asked for it; it ran a cell that an agent wrote; it mounted
+#: what nobody vouches for.
+By = Literal["agent", "edit", "mount"]
+
 #: The key of a cell's metadata that says who wrote it (docs/messages.md).
 EDITED_BY = "reprise_edited_by"
 
@@ -20,11 +24,13 @@ class Policy:
     """Whether output is static now.
 
     rule: what the environment says.  since: the first untrusted step of the history, if any. It
-    only ever moves to an earlier step, or to that of another session (`opened`).
+    only ever moves to an earlier step, or to that of another session (`opened`).  by: what made it
+    untrusted, where that is known.
     """
 
     rule: Rule = "auto"
     since: int | None = None
+    by: By | None = None
 
     @property
     def static(self) -> bool:
@@ -32,29 +38,30 @@ class Policy:
             return self.since is not None
         return self.rule == "static"
 
-    def opened(self, since: int | None) -> Policy:
+    def opened(self, since: int | None, by: By | None = None) -> Policy:
         """For a session whose first untrusted step is `since` (`LogReader.first_untrusted`)."""
-        return Policy(self.rule, since)
+        return Policy(self.rule, since, by)
 
     def accepted(self, seq: int, step: NewStep) -> Policy:
         """After a step was accepted."""
-        if self.since is not None or not untrusted(step):
+        by = untrusted_by(step)
+        if self.since is not None or by is None:
             return self
-        return Policy(self.rule, seq)
+        return Policy(self.rule, seq, by)
 
 
-def untrusted(step: NewStep) -> bool:
-    """Whether a step that was just accepted makes what comes after it static.
+def untrusted_by(step: NewStep) -> By | None:
+    """What makes all that comes after a step that was just accepted static; None: it does not.
 
     An agent asked for it; or an agent wrote the cell that somebody else runs; or it mounts what the
     kernel did not find trusted (`jupyter.admission`). `log/migrations/0006_untrusted.sql` says the
     same of stored steps, but for the trees that are trusted by then.
     """
     if step.actor.kind == "agent":
-        return True
+        return "agent"
     if step.kind == "mount":
-        return step.payload.get("trusted") is not True
-    return step.kind == "cell" and _edited_by_agent(step.payload)
+        return None if step.payload.get("trusted") is True else "mount"
+    return "edit" if step.kind == "cell" and _edited_by_agent(step.payload) else None
 
 
 def _edited_by_agent(payload: Mapping[str, Json]) -> bool:

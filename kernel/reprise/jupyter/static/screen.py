@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from reprise.jupyter.static import messages
 from reprise.jupyter.static.messages import Wall
-from reprise.jupyter.static.policy import Policy
-from reprise.log.model import Step, canonical
+from reprise.jupyter.static.policy import By, Policy
+from reprise.log.model import Json, Step, canonical
 from reprise.replay.comms import Comms
 from reprise.replay.message import Message
 from reprise.sandbox.named import OutputRule
@@ -29,6 +29,14 @@ SHARE = 0.1
 
 #: What reading and writing JSON of a stranger's raises: malformed, without end, or too deep.
 UNREADABLE = (ValueError, RecursionError)
+
+#: What made output static, at step `seq`.
+_WHY: Mapping[By | None, str] = {
+    "agent": "An agent asked for step {seq}.",
+    "edit": "Step {seq} ran a cell that an agent wrote.",
+    "mount": "Step {seq} mounted what nobody vouches for.",
+    None: "Step {seq} ran what is not trusted.",
+}
 
 _COMM = frozenset({"comm_open", "comm_msg", "comm_close"})
 
@@ -44,6 +52,7 @@ class Screen:
         self, rule: OutputRule, environment: str, comms: Callable[[], Comms | None]
     ) -> None:
         self._policy = Policy(rule)
+        self._environment = environment
         self._comms = comms
         self._changing = False
         self._hint = _hint(environment)
@@ -54,11 +63,28 @@ class Screen:
     def static(self) -> bool:
         return self._changing or self._policy.static
 
+    def to_json(self) -> dict[str, Json]:
+        """Whether output is static, from which step on, and why, for people."""
+        since = self._policy.since if self._policy.rule == "auto" else None
+        return {
+            "static": self.static,
+            "since": since,
+            "rule": self._policy.rule,
+            "why": self._why() if self.static else None,
+        }
+
+    def _why(self) -> str:
+        if self._policy.rule == "static":
+            return f"The environment {self._environment} says that output is never live."
+        if self._policy.since is None:
+            return "The kernel is going over to another session."
+        return _WHY[self._policy.by].format(seq=self._policy.since)
+
     # what makes it so -------------------------------------------------------------------------
 
-    def opened(self, first_untrusted: int | None) -> None:
-        """A session is this kernel's now."""
-        self._policy = self._policy.opened(first_untrusted)
+    def opened(self, first_untrusted: int | None, by: By | None = None) -> None:
+        """A session is this kernel's now. by: what made that step untrusted, if it is known."""
+        self._policy = self._policy.opened(first_untrusted, by)
 
     def accepted(self, step: Step) -> None:
         """A step was committed; called before it is sent."""
