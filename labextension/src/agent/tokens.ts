@@ -3,6 +3,7 @@
 import type { IDisposable } from '@lumino/disposable';
 import { Token } from '@lumino/coreutils';
 import type { ISignal } from '@lumino/signaling';
+import type { Widget } from '@lumino/widgets';
 
 import type { Conversation, Turn, TurnEnd } from './model';
 
@@ -203,6 +204,39 @@ export interface IAgent {
 export const IAgent = new Token<IAgent>(
   '@jupyter-reprise/lab:IAgent',
   'Conversations with the agent: open, say, stop, answer, undo.'
+);
+
+/** What a composer writes to: the conversation at hand, or the one that its first words begin. */
+export interface IComposerHost {
+  readonly conversation: IConversation | null;
+  readonly conversationChanged: ISignal<this, IConversation | null>;
+  /** The session and notebook at hand, which a first word begins a conversation in. */
+  readonly session: string | null;
+  readonly notebook: string | null;
+  /** Say it: begins a conversation where there is none, queues while a turn runs. Rejects with
+   * ApiError where it was not taken; the words stay in the composer then. */
+  send(text: string): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** A widget in which words are written; the chat panel stands it at its bottom. */
+export interface IComposer extends Widget {
+  /** Put the focus where words are typed. */
+  focusInput(): void;
+  /** Put words there, for the person to send; what stands there already stays before them. */
+  insert(text: string): void;
+  /** Whether something is written that was not sent. */
+  readonly empty: boolean;
+}
+
+/** Makes composers (src/composer provides it). */
+export interface IComposerFactory {
+  create(host: IComposerHost): IComposer;
+}
+
+export const IComposerFactory = new Token<IComposerFactory>(
+  '@jupyter-reprise/lab:IComposerFactory',
+  'Makes the widget in which words to the agent are written.'
 );
 
 /** What the chat panel lends to others. */
