@@ -3,9 +3,8 @@
 import type { IDisposable } from '@lumino/disposable';
 import { Token } from '@lumino/coreutils';
 import type { ISignal } from '@lumino/signaling';
-import type { Widget } from '@lumino/widgets';
 
-import type { Conversation, Turn, TurnEnd } from './model';
+import type { Conversation, Entry, Turn, TurnEnd } from './model';
 
 /** A conversation as a list shows it. */
 export interface ConversationInfo {
@@ -55,19 +54,13 @@ export interface Pressed {
   readonly frame: string | null;
 }
 
-/** A message of the server's that the service does not fold: the page's notebook is asked for. */
-export type NotebookTold =
-  | { readonly type: 'lease'; readonly holds: boolean }
-  | {
-      readonly type: 'notebook';
-      readonly request: number;
-      readonly asks: Readonly<Record<string, unknown>>;
-    };
+/** Any message of the server's, as `x-websockets` of the OpenAPI document says. */
+export type Told = { readonly type: string } & Readonly<Record<string, unknown>>;
 
-/** Words that a person sent while a turn ran: said when it has ended. */
-export interface Queued {
-  readonly id: number;
-  readonly text: string;
+/** A thing that a person brought into their words: a cell, a variable, a file, a skill. */
+export interface Brought {
+  readonly kind: string;
+  readonly name: string;
 }
 
 /** What an undo would do, or did. `others`: steps of somebody else that a fork would leave out. */
@@ -82,15 +75,22 @@ export interface UndoPlan {
   readonly notebook?: string;
 }
 
-/** An open conversation. Shared by all that open it; each `dispose`s its own. */
-export interface IConversation extends IDisposable {
+/** Holds a conversation open, with its line; the last one that is disposed closes it. */
+export interface IHeld extends IDisposable {
+  readonly conversation: IConversation;
+}
+
+/** An open conversation, one object for all of the page that hold it open. */
+export interface IConversation {
   readonly id: string;
   /** Title, notebook, times; null until they are known. */
   readonly info: ConversationInfo | null;
   /** Folded from entries: a value. Compare objects to see what changed. */
   readonly model: Conversation;
-  /** Whether entries before the oldest turn in `model` are still being brought in. */
-  readonly earlier: boolean;
+  /** What `model` was folded from, in order. Begins with the newest ones until `whole`. */
+  readonly entries: readonly Entry[];
+  /** Whether all entries there are have come; until then `model` lacks its oldest turns. */
+  readonly whole: boolean;
   readonly line: LineState;
   /** Whether whoever looks may drive it. MCP conversations are driven by nobody here. */
   readonly yours: boolean;
@@ -110,19 +110,19 @@ export interface IConversation extends IDisposable {
   pressed(question: string): Pressed | null;
   /** Notes of the server's about this turn ("The notebook was not stored: …"), newest last. */
   readonly notes: readonly string[];
-  readonly queued: readonly Queued[];
 
-  /** Model, line, standing or queue changed. Joined: at most once a frame. */
+  /** Model, line or standing changed. Joined: at most once a frame. */
   readonly changed: ISignal<this, void>;
   /** The draft or a call's output changed. Joined: at most once a frame. */
   readonly streamed: ISignal<this, void>;
-  /** The server asks for the notebook of this page, or says whose turn it is. Not joined. */
-  readonly notebookTold: ISignal<this, NotebookTold>;
+  /** An entry was committed, each once, in order; of those that were there before, none. */
+  readonly entered: ISignal<this, Entry>;
+  /** Whatever the server tells, as it comes. */
+  readonly told: ISignal<this, Told>;
 
-  /** Begin a turn, or queue the words while one runs. Rejects with ApiError; nothing was said then. */
-  say(text: string): Promise<void>;
-  /** Take queued words back; the text, for the composer. */
-  unqueue(id: number): string | null;
+  /** Begin a turn. Rejects with ApiError (409 `turn-runs` while one runs); nothing was said then.
+   * brought: what stands in the words that was brought from elsewhere. */
+  say(text: string, brought?: readonly Brought[]): Promise<void>;
   /** Stop the turn; the second time without waiting for what runs. */
   cancel(): Promise<void>;
   /** Go on with the newest turn where it was cut. */
@@ -141,12 +141,9 @@ export interface IConversation extends IDisposable {
   deny(question: string, reason: string | null): Promise<void>;
   /** Ask for a denied or timed out call again: words to the agent. */
   askAgain(call: string): Promise<void>;
-  /** Send a message of the page's about its notebook (docs/agent-notebook.md). */
-  tellNotebook(
-    message:
-      | { readonly type: 'notebook-open' | 'notebook-closed' | 'notebook-take' }
-      | { readonly type: 'notebook-answer'; readonly request: number; readonly answer: object }
-  ): Promise<void>;
+  /** Send a message, as `x-websockets` has them; it is given an id, and settles with its `done` or
+   * `refused` (ApiError). One without an answer of its own (`notebook-answer`) when it is sent. */
+  post(message: { readonly type: string } & Readonly<Record<string, unknown>>): Promise<void>;
   /** Connect now, instead of at the next try. */
   reconnect(): void;
 }
@@ -178,9 +175,12 @@ export interface ModelStanding {
 export interface IAgent {
   list(asked: ListAsked): Promise<readonly ConversationInfo[]>;
   /** Begin one and open it. Rejects with ApiError (503 where the model cannot be asked). */
-  begin(asked: BeginAsked): Promise<IConversation>;
-  /** Open one; the same object as long as somebody has it open. */
-  open(id: string): IConversation;
+  begin(asked: BeginAsked): Promise<IHeld>;
+  /** Hold one open: it is connected, and connected again, until all that hold it let go. */
+  open(id: string): IHeld;
+  /** Those that are held open in this page. */
+  readonly opened: readonly IConversation[];
+  readonly openedChanged: ISignal<this, void>;
   rename(id: string, title: string): Promise<void>;
   /** Delete one for good; its steps stay in their session. */
   delete(id: string): Promise<void>;
@@ -206,39 +206,6 @@ export const IAgent = new Token<IAgent>(
   'Conversations with the agent: open, say, stop, answer, undo.'
 );
 
-/** What a composer writes to: the conversation at hand, or the one that its first words begin. */
-export interface IComposerHost {
-  readonly conversation: IConversation | null;
-  readonly conversationChanged: ISignal<this, IConversation | null>;
-  /** The session and notebook at hand, which a first word begins a conversation in. */
-  readonly session: string | null;
-  readonly notebook: string | null;
-  /** Say it: begins a conversation where there is none, queues while a turn runs. Rejects with
-   * ApiError where it was not taken; the words stay in the composer then. */
-  send(text: string): Promise<void>;
-  stop(): Promise<void>;
-}
-
-/** A widget in which words are written; the chat panel stands it at its bottom. */
-export interface IComposer extends Widget {
-  /** Put the focus where words are typed. */
-  focusInput(): void;
-  /** Put words there, for the person to send; what stands there already stays before them. */
-  insert(text: string): void;
-  /** Whether something is written that was not sent. */
-  readonly empty: boolean;
-}
-
-/** Makes composers (src/composer provides it). */
-export interface IComposerFactory {
-  create(host: IComposerHost): IComposer;
-}
-
-export const IComposerFactory = new Token<IComposerFactory>(
-  '@jupyter-reprise/lab:IComposerFactory',
-  'Makes the widget in which words to the agent are written.'
-);
-
 /** What the chat panel lends to others. */
 export interface IChat {
   /** Open the panel beside the notebook at hand, and begin or open its conversation. */
@@ -256,4 +223,4 @@ export const IChat = new Token<IChat>(
   'The chat panel: shown, focused, given words.'
 );
 
-export type { Conversation, Turn, TurnEnd };
+export type { Conversation, Entry, Turn, TurnEnd };
