@@ -147,10 +147,10 @@ export interface MarkPart {
   readonly part: 'mark';
   readonly key: string;
   readonly seq: number;
-  readonly mark: 'compacted' | 'session' | 'continued' | 'stopped';
-  /** Of `compacted`: the summary. Of `session`: where it goes on. Of `stopped`: how it ended. */
+  readonly mark: 'compacted' | 'session' | 'continued';
+  /** Of `compacted`: the summary. Of `session`: where it goes on. Of `continued`: how it had ended. */
   readonly text: string;
-  /** Of `session`: why ("undo", "rewind", "fork"). Of `stopped`: why, if that was said. */
+  /** Of `session`: why ("undo", "rewind", "fork"). Of `continued`: why it had ended, if said. */
   readonly why: string;
 }
 
@@ -173,6 +173,8 @@ export interface Turn {
   readonly by: string | null;
   readonly atUs: number;
   readonly parts: readonly Part[];
+  /** How many answers of the model's it has: pieces of the next one are keyed by this. */
+  readonly answers: number;
   /** null while it is open. */
   readonly ended: TurnEnd | null;
   readonly why: string | null;
@@ -213,6 +215,8 @@ export interface Conversation {
   readonly turns: readonly Turn[];
   /** Those that wait for a person, oldest first. */
   readonly questions: readonly Question[];
+  /** Approvals at which an interrupted turn was cut: it waits for them again when it goes on. */
+  readonly cut: readonly Question[];
   /** Whether its newest turn is open, as far as entries say. */
   readonly open: boolean;
   /** Whether the model is being asked right now: since when, null otherwise. */

@@ -38,6 +38,8 @@ export type LineState =
 export interface DraftBlock {
   readonly index: number;
   readonly kind: 'text' | 'thinking' | 'tool';
+  /** Of a tool: its name; `text` is its input as far as it came. */
+  readonly name: string;
   readonly text: string;
 }
 
@@ -139,7 +141,7 @@ export interface IConversation {
   answer(question: string, words: string): Promise<void>;
   /** Deny an approval, with a reason for the agent. */
   deny(question: string, reason: string | null): Promise<void>;
-  /** Ask for a denied or timed out call again: words to the agent. */
+  /** Tell the agent that it may ask once more for a call that nobody answered. */
   askAgain(call: string): Promise<void>;
   /** Send a message, as `x-websockets` has them; it is given an id, and settles with its `done` or
    * `refused` (ApiError). One without an answer of its own (`notebook-answer`) when it is sent. */
@@ -186,7 +188,8 @@ export interface IAgent {
   delete(id: string): Promise<void>;
   /** All of it as a text: Markdown for people, JSON for programs. */
   export(id: string, as: 'markdown' | 'json'): Promise<string>;
-  standing(): Promise<ModelStanding | null>;
+  /** Which model answers here, and whether it can be asked. */
+  standing(): Promise<ModelStanding>;
 
   /** The one that the chat panel shows; null where none is. */
   readonly current: IConversation | null;
