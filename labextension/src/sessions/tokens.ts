@@ -37,6 +37,8 @@ export interface IResume {
   readonly total: number;
   readonly estimate: number | null;
   readonly elapsed: number | null;
+  /** What is left at the moment `ISessionStatus.heard`. */
+  readonly remaining: number | null;
   /** The step it starts from (a kept state); null: from the beginning. */
   readonly from: number | null;
 }
@@ -84,10 +86,18 @@ export interface ISessionStatus {
   readonly plan: { readonly steps: number; readonly seconds: number } | null;
   readonly death: IDeath | null;
   readonly held: IHolder | null;
-  /** The step from which on outputs are static; null: they are live. */
-  readonly static: number | null;
+  /** Why outputs are static, in words, and from which step on; null: they are live. */
+  readonly static: { readonly since: number | null; readonly why: string | null } | null;
+  /** What the environment lets out, in words; `open`: whether anything may go out at all. */
+  readonly network: {
+    readonly open: boolean;
+    readonly hosts: readonly string[];
+    readonly text: string | null;
+  } | null;
   /** Why nothing is connected to the network, whatever the environment allows. */
   readonly shut: string | null;
+  /** How coming back last went. */
+  readonly back: { readonly at: string | null; readonly seconds: number; readonly steps: number } | null;
   /** When the page last heard from the kernel. */
   readonly heard: Date | null;
 }
