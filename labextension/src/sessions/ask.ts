@@ -1,4 +1,4 @@
-/** Requests to a Reprise kernel on its control channel, which it answers whatever runs. */
+// Requests to a Reprise kernel on its control channel, which it answers whatever runs.
 
 import type { Kernel } from '@jupyterlab/services';
 import type { JSONObject } from '@lumino/coreutils';
@@ -71,10 +71,14 @@ export function askKernel(
       if (said.status === 'ok') {
         resolve(said);
       } else {
-        reject(new NotAnswered(String(said.evalue ?? 'The kernel refused.'), String(said.ename)));
+        reject(new NotAnswered(words(said.evalue) ?? 'The kernel refused.', words(said.ename)));
       }
       // Jupyter still looks at it when this returns.
       queueMicrotask(() => future.dispose());
     };
   });
+}
+
+function words(value: unknown): string | null {
+  return typeof value === 'string' ? value : null;
 }

@@ -1,4 +1,4 @@
-/** Joins what happens within a frame into one call. */
+// Joins what happens within a frame into one call.
 
 import type { IDisposable } from '@lumino/disposable';
 

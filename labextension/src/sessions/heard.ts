@@ -1,4 +1,4 @@
-/** What a message of a kernel's iopub channel says of its session (pure). */
+// What a message of a kernel's iopub channel says of its session (pure).
 
 import type { KernelMessage } from '@jupyterlab/services';
 
@@ -49,5 +49,5 @@ export function heard(message: KernelMessage.IMessage): Heard | null {
 
 function parentOf(message: KernelMessage.IMessage): string {
   const header = message.parent_header;
-  return 'msg_type' in header ? String(header.msg_type) : '';
+  return 'msg_type' in header ? header.msg_type : '';
 }

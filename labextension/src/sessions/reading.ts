@@ -1,4 +1,4 @@
-/** What a kernel or the server says of a session, read into `ISessionStatus` (pure). */
+// What a kernel or the server says of a session, read into `ISessionStatus` (pure).
 
 import type { IDeath, IHolder, INotice, IResume, ISessionStatus, SessionState } from './tokens';
 
@@ -176,7 +176,9 @@ function network(said: Said | null): ISessionStatus['network'] {
   if (said === null) {
     return null;
   }
-  const hosts = Array.isArray(said.hosts) ? said.hosts.filter(each => typeof each === 'string') : [];
+  const hosts = Array.isArray(said.hosts)
+    ? said.hosts.filter(each => typeof each === 'string')
+    : [];
   return { open: said.open === true, hosts, text: text(said.text) };
 }
 

@@ -1,4 +1,4 @@
-/** The sessions of all open notebooks, each as long as its notebook has a Reprise kernel. */
+// The sessions of all open notebooks, each as long as its notebook has a Reprise kernel.
 
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { IDisposable } from '@lumino/disposable';
@@ -48,17 +48,15 @@ export class Sessions implements ISessions, IDisposable {
     return this.changedSignal;
   }
 
-  each(act: (session: INotebookSession) => IDisposable | void): IDisposable {
+  each(act: (session: INotebookSession) => IDisposable): IDisposable {
     const made = new Map<INotebookSession, IDisposable>();
     const begin = (session: INotebookSession): void => {
       const one = act(session);
-      if (one) {
-        made.set(session, one);
-        session.disposed.connect(() => {
-          made.delete(session);
-          one.dispose();
-        });
-      }
+      made.set(session, one);
+      session.disposed.connect(() => {
+        made.delete(session);
+        one.dispose();
+      });
     };
     const onChanged = (_: unknown, { session }: ISessionOfPanel): void => {
       if (session !== null) {

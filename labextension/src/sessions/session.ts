@@ -1,4 +1,4 @@
-/** The session of one notebook: follows its kernel's messages, and asks it how things stand. */
+// The session of one notebook: follows its kernel's messages, and asks it how things stand.
 
 import type { ISessionContext } from '@jupyterlab/apputils';
 import type { NotebookPanel } from '@jupyterlab/notebook';
@@ -357,15 +357,20 @@ export class NotebookSession implements INotebookSession {
       return;
     }
     this.learn(session);
-    if (session !== null && this.standing.heard === null) {
+    if (session !== null && !this.heardOf()) {
       const said = await this.server.status(session);
-      if (said !== null && this.known === session && this.standing.heard === null) {
+      if (said !== null && this.known === session && !this.heardOf()) {
         this.take(said);
       }
     }
     if (kernel.connectionStatus === 'connected' && kernel.status !== 'dead') {
       this.soon(AGAIN);
     }
+  }
+
+  /** Whether the kernel has said how things stand. */
+  private heardOf(): boolean {
+    return this.standing.heard !== null;
   }
 
   private take(said: Readonly<Record<string, unknown>>): void {

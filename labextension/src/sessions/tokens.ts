@@ -1,4 +1,4 @@
-/** What other parts know of the Reprise session behind a notebook. */
+// What other parts know of the Reprise session behind a notebook.
 
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { IDisposable, IObservableDisposable } from '@lumino/disposable';
@@ -80,7 +80,11 @@ export interface ISessionStatus {
   /** The step that runs. */
   readonly running: number | null;
   /** The last saved state that a resume can start from. */
-  readonly snapshot: { readonly seq: number; readonly at: string | null; readonly kind: string } | null;
+  readonly snapshot: {
+    readonly seq: number;
+    readonly at: string | null;
+    readonly kind: string;
+  } | null;
   readonly resume: IResume | null;
   /** What coming back would take. `seconds`: the planner's estimate. */
   readonly plan: { readonly steps: number; readonly seconds: number } | null;
@@ -97,7 +101,11 @@ export interface ISessionStatus {
   /** Why nothing is connected to the network, whatever the environment allows. */
   readonly shut: string | null;
   /** How coming back last went. */
-  readonly back: { readonly at: string | null; readonly seconds: number; readonly steps: number } | null;
+  readonly back: {
+    readonly at: string | null;
+    readonly seconds: number;
+    readonly steps: number;
+  } | null;
   /** When the page last heard from the kernel. */
   readonly heard: Date | null;
 }
@@ -178,7 +186,7 @@ export interface ISessions {
    * Call `act` for each notebook with a session, now and later. What it returns is disposed with
    * that session, and when the returned disposable is.
    */
-  each(act: (session: INotebookSession) => IDisposable | void): IDisposable;
+  each(act: (session: INotebookSession) => IDisposable): IDisposable;
 }
 
 /** The sessions of the notebooks that are open in this page. */

@@ -130,12 +130,13 @@ function StatusFace(props: {
   waiting: number;
   press: () => void;
   trans: TranslationBundle;
-}): JSX.Element {
+}): React.JSX.Element {
   const { session, back, waiting, press, trans } = props;
   const { status } = session;
   const now = useNow(status.state === 'resuming');
   const { label, tone, name } = face(status, back, now, trans);
-  const questions = waiting === 0 ? '' : trans._n('%1 question waits', '%1 questions wait', waiting);
+  const questions =
+    waiting === 0 ? '' : trans._n('%1 question waits', '%1 questions wait', waiting);
   return (
     <button
       type="button"

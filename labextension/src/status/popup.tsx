@@ -13,15 +13,7 @@ import type { Questions } from './button';
 import { ErrorNotice, Notice } from '../parts/notices';
 import { count } from '../parts/words';
 import { useNow } from './clock';
-import {
-  about,
-  deathLine,
-  memory,
-  percent,
-  snapshotLine,
-  stateLines,
-  steps
-} from './words';
+import { about, deathLine, memory, percent, snapshotLine, stateLines, steps } from './words';
 
 /** What the popup leads to. `null`: that part is not there. */
 export interface IActs {
@@ -145,7 +137,10 @@ export class StatusPopup extends ReactWidget {
       minHeight: 80,
       node: this.node,
       // Right edges together, as far as the window has room to the left.
-      offset: { horizontal: Math.max(8 - anchor.left, anchor.width - own.width), vertical: { below: 4 } },
+      offset: {
+        horizontal: Math.max(8 - anchor.left, anchor.width - own.width),
+        vertical: { below: 4 }
+      },
       privilege: 'below',
       style: getComputedStyle(this.node)
     });
@@ -160,7 +155,7 @@ function StatusBody(props: {
   waiting: number;
   close: () => void;
   trans: TranslationBundle;
-}): JSX.Element {
+}): React.JSX.Element {
   const { session, acts, waiting, close, trans } = props;
   const { status } = session;
   const [failure, setFailure] = React.useState<unknown>(null);
@@ -181,9 +176,9 @@ function StatusBody(props: {
   const open = status.backend !== null && !status.backend.isolated;
   return (
     <>
-      {open && (
+      {status.backend !== null && open && (
         <Notice kind="warning">
-          <strong>{trans.__('Not isolated')}</strong>. {status.backend?.isolation}
+          <strong>{trans.__('Not isolated')}</strong>. {status.backend.isolation}
         </Notice>
       )}
       {death !== null && <p className="jp-Reprise-status-line">{death}</p>}
@@ -212,10 +207,10 @@ function Resume(props: {
   fork: (() => void) | null;
   acts: IActs;
   trans: TranslationBundle;
-}): JSX.Element | null {
+}): React.JSX.Element | null {
   const { session, ask, fork, acts, trans } = props;
   const { state, resume } = session.status;
-  const button = (label: string, act: () => void, accept = true): JSX.Element => (
+  const button = (label: string, act: () => void, accept = true): React.JSX.Element => (
     <button
       type="button"
       className={accept ? 'jp-mod-styled jp-mod-accept' : 'jp-mod-styled'}
@@ -290,17 +285,16 @@ function Facts(props: {
   acts: IActs;
   lead: (act: ((session: INotebookSession) => void) | null) => (() => void) | null;
   trans: TranslationBundle;
-}): JSX.Element {
+}): React.JSX.Element {
   const { session, acts, lead, trans } = props;
   const { status } = session;
   const { backend, environment, memory: used, back } = status;
   const closed = trans.__('No network');
-  const network = status.shut ?? (status.network === null ? closed : (status.network.text ?? closed));
+  const network =
+    status.shut ?? (status.network === null ? closed : (status.network.text ?? closed));
   return (
     <dl className="jp-Reprise-facts">
-      {backend?.isolated === true && (
-        <Fact label={trans.__('Isolation')}>{backend.isolation}</Fact>
-      )}
+      {backend?.isolated === true && <Fact label={trans.__('Isolation')}>{backend.isolation}</Fact>}
       {environment !== null && (
         <Fact label={trans.__('Environment')}>
           {environment.name}
@@ -345,7 +339,7 @@ function Facts(props: {
   );
 }
 
-function Fact(props: { label: string; children: React.ReactNode }): JSX.Element {
+function Fact(props: { label: string; children: React.ReactNode }): React.JSX.Element {
   return (
     <div className="jp-Reprise-fact">
       <dt>{props.label}</dt>
@@ -358,14 +352,9 @@ function Lead(props: {
   act: (() => void) | null;
   label?: string;
   children: React.ReactNode;
-}): JSX.Element | null {
+}): React.JSX.Element | null {
   return props.act === null ? null : (
-    <button
-      type="button"
-      className="jp-Reprise-lead"
-      aria-label={props.label}
-      onClick={props.act}
-    >
+    <button type="button" className="jp-Reprise-lead" aria-label={props.label} onClick={props.act}>
       {props.children}
     </button>
   );
@@ -374,9 +363,15 @@ function Lead(props: {
 /** Codes that the popup says elsewhere. */
 const SAID = new Set(['not-isolated', 'resumed']);
 
-function Notices(props: { session: INotebookSession; trans: TranslationBundle }): JSX.Element | null {
+function Notices(props: {
+  session: INotebookSession;
+  trans: TranslationBundle;
+}): React.JSX.Element | null {
   const { session, trans } = props;
-  const told = session.notices.filter(each => !SAID.has(each.code)).slice(-20).reverse();
+  const told = session.notices
+    .filter(each => !SAID.has(each.code))
+    .slice(-20)
+    .reverse();
   if (told.length === 0) {
     return null;
   }

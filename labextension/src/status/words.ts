@@ -160,15 +160,15 @@ export function stateLines(
     case 'failed':
       return [status.text ?? trans.__('No sandbox could be started. The log is whole.')];
     case 'ended':
-      return [trans.__('The kernel is not running. The log is whole: it comes back with the next one.')];
+      return [
+        trans.__('The kernel is not running. The log is whole: it comes back with the next one.')
+      ];
     case 'starting':
     case 'unknown':
       return status.text === null ? [trans.__('A sandbox is being started.')] : [status.text];
     case 'ready':
     case 'running':
-      return status.running === null
-        ? []
-        : [trans.__('Step %1 is running.', status.running)];
+      return status.running === null ? [] : [trans.__('Step %1 is running.', status.running)];
   }
 }
 
