@@ -4,6 +4,7 @@ import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { ApiError, IApi, RepriseEvent } from '../api/tokens';
+import { base64 } from './content';
 import { every, nameOf, SHIPPED } from './names';
 import { ISkills } from './tokens';
 
@@ -511,15 +512,6 @@ function sent(file: ISkills.ISentFile): {
   return typeof content === 'string'
     ? { path, executable, text: content }
     : { path, executable, base64: base64(content) };
-}
-
-function base64(bytes: Uint8Array): string {
-  const parts: string[] = [];
-  // As many as a call takes arguments everywhere.
-  for (let at = 0; at < bytes.length; at += 8_192) {
-    parts.push(String.fromCharCode(...bytes.subarray(at, at + 8_192)));
-  }
-  return btoa(parts.join(''));
 }
 
 /** A name that the server takes; it is for people only. */

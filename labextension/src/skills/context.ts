@@ -1,0 +1,67 @@
+// What every view of this part is given: the service, words, safe rendering, and how to open things.
+
+import type { IEditorServices } from '@jupyterlab/codeeditor';
+import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import * as React from 'react';
+
+import type { IApi } from '../api/tokens';
+import type { IAnnouncer } from '../parts/tokens';
+import type { ISessions } from '../sessions/tokens';
+import type { ISkills } from './tokens';
+
+export type View = 'read' | 'files' | 'versions' | 'findings' | 'usage';
+
+/** What a skill's tab is opened with. */
+export interface IOpening extends ISkills.IName {
+  readonly view?: View;
+  /** Of the view Versions: the version that this one is compared with. */
+  readonly since?: number;
+}
+
+/** Tabs and dialogs of this part, opened from anywhere in it. */
+export interface IOpener {
+  skill(opening: IOpening): void;
+  edit(named: ISkills.IName, at?: { path: string; line: number | null }): void;
+  create(): Promise<void>;
+  importSkills(files?: DataTransfer): Promise<void>;
+  promotion(id: string): void;
+  promote(version: ISkills.Version): Promise<void>;
+  teams(): void;
+  judge(act: Act, version: ISkills.Version): Promise<void>;
+  download(named: ISkills.IName, path: string | null): Promise<void>;
+  /** Shows a step in the timeline, where that is there; false where it is not. */
+  step(session: string, seq: number): boolean;
+}
+
+/** Acts on a version that are asked about first. */
+export type Act =
+  | 'trust'
+  | 'distrust'
+  | 'revoke'
+  | 'reinstate'
+  | 'release'
+  | 'restore'
+  | 'deprecate'
+  | 'undeprecate';
+
+export interface IContext {
+  readonly skills: ISkills;
+  readonly api: IApi;
+  readonly trans: TranslationBundle;
+  readonly rendermime: IRenderMimeRegistry;
+  readonly editors: IEditorServices;
+  readonly announcer: IAnnouncer;
+  readonly sessions: ISessions | null;
+  readonly open: IOpener;
+}
+
+export const Context = React.createContext<IContext | null>(null);
+
+export function useSkills(): IContext {
+  const context = React.useContext(Context);
+  if (context === null) {
+    throw new Error('A view of skills stands outside of its context.');
+  }
+  return context;
+}
