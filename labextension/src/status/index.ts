@@ -1,4 +1,157 @@
-import { JupyterFrontEndPlugin } from '@jupyterlab/application';
+// The plugins of the status button: its place in the toolbar, its commands, what is announced.
 
-/** The plugins of this folder. */
-export const plugins: JupyterFrontEndPlugin<unknown>[] = [];
+import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette, IToolbarWidgetRegistry } from '@jupyterlab/apputils';
+import { NotebookPanel } from '@jupyterlab/notebook';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { IStatusBar } from '@jupyterlab/statusbar';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+
+import { IAgent } from '../agent/tokens';
+import { IAnnouncer } from '../parts/tokens';
+import { INotebookSession, ISessions } from '../sessions/tokens';
+import { TimelineCommands } from '../timeline/tokens';
+import { announceSession } from './announcing';
+import { StatusButton } from './button';
+import { addCost } from './cost';
+import { IActs, StatusPopup } from './popup';
+import { StatusCommands } from './tokens';
+
+/** Commands of other parts that the popup leads to, where they are. */
+const ENVIRONMENT = 'reprise:change-environment';
+const NETWORK = 'reprise:open-network';
+const QUESTION = 'reprise:next-question';
+
+const SETTINGS = '@jupyter-reprise/lab:plugin';
+
+const status: JupyterFrontEndPlugin<void> = {
+  id: '@jupyter-reprise/lab:status',
+  description: 'Says in the toolbar how the session of a notebook stands.',
+  autoStart: true,
+  requires: [ISessions, IToolbarWidgetRegistry],
+  optional: [ITranslator, ICommandPalette, IAnnouncer, IAgent],
+  activate: (
+    app: JupyterFrontEnd,
+    sessions: ISessions,
+    toolbars: IToolbarWidgetRegistry,
+    translator: ITranslator | null,
+    palette: ICommandPalette | null,
+    announcer: IAnnouncer | null,
+    agent: IAgent | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load('reprise');
+    const { commands } = app;
+    const buttons = new Map<NotebookPanel, StatusButton>();
+    let popup: StatusPopup | null = null;
+
+    const lead = (command: string, args: (session: INotebookSession) => object): IActs['fork'] =>
+      commands.hasCommand(command)
+        ? session => void commands.execute(command, args(session) as Record<string, string>)
+        : null;
+    const open = (session: INotebookSession, anchor: HTMLElement): void => {
+      const again = popup !== null && !popup.isDisposed;
+      popup?.dispose();
+      popup = null;
+      if (again) {
+        return; // a second press closes it
+      }
+      const acts: IActs = {
+        chooseEnvironment: lead(ENVIRONMENT, ({ id }) => ({ session: id })),
+        showNetwork: lead(NETWORK, ({ id }) => ({ session: id })),
+        showTimeline: lead(TimelineCommands.open, ({ id }) => ({ session: id })),
+        showQuestion: lead(QUESTION, () => ({})),
+        fork: lead(TimelineCommands.fork, ({ id }) => ({ session: id })),
+        startKernel: startKernel
+      };
+      popup = new StatusPopup(session, anchor, acts, questions, trans);
+      popup.launch();
+    };
+    const questions = (session: string): number => agent?.waiting(session) ?? 0;
+
+    toolbars.addFactory<NotebookPanel>('Notebook', 'reprise-status', panel => {
+      const button = new StatusButton(panel, sessions, open, questions, trans);
+      buttons.set(panel, button);
+      button.disposed.connect(() => buttons.delete(panel));
+      return button;
+    });
+    agent?.waitingChanged.connect(() => {
+      for (const button of buttons.values()) {
+        button.redraw();
+      }
+    });
+
+    const current = (): INotebookSession | null => sessions.current;
+    commands.addCommand(StatusCommands.open, {
+      label: trans.__('Session Status'),
+      caption: trans.__('Show how the session of this notebook stands'),
+      isEnabled: () => current() !== null,
+      execute: () => {
+        const session = current();
+        if (session !== null) {
+          app.shell.activateById(session.panel.id);
+          buttons.get(session.panel)?.press();
+        }
+      }
+    });
+    commands.addCommand(StatusCommands.cancelResume, {
+      label: trans.__('Cancel Coming Back'),
+      isEnabled: () => current()?.status.state === 'resuming',
+      execute: () => current()?.cancelResume()
+    });
+    commands.addCommand(StatusCommands.resume, {
+      label: trans.__('Come Back Now'),
+      isEnabled: () => ['waiting', 'stopped', 'failed'].includes(current()?.status.state ?? ''),
+      execute: () => current()?.startNow()
+    });
+    for (const command of Object.values(StatusCommands)) {
+      palette?.addItem({ command, category: trans.__('Reprise') });
+    }
+    const refresh = (): void => {
+      for (const command of Object.values(StatusCommands)) {
+        commands.notifyCommandChanged(command);
+      }
+    };
+    sessions.currentChanged.connect(refresh);
+    sessions.each(session => {
+      session.statusChanged.connect(refresh);
+      return announcer === null
+        ? { isDisposed: false, dispose: () => undefined }
+        : announceSession(session, announcer, trans);
+    });
+  }
+};
+
+function startKernel(session: INotebookSession): void {
+  const context = session.panel.sessionContext;
+  void (context.session?.kernel == null ? context.startKernel() : context.restartKernel());
+}
+
+const cost: JupyterFrontEndPlugin<void> = {
+  id: '@jupyter-reprise/lab:cost',
+  description: 'Tokens and money of the running turn, in the status bar.',
+  autoStart: true,
+  requires: [IStatusBar, IAgent],
+  optional: [ITranslator, ISettingRegistry],
+  activate: (
+    _: JupyterFrontEnd,
+    bar: IStatusBar,
+    agent: IAgent,
+    translator: ITranslator | null,
+    registry: ISettingRegistry | null
+  ): void => {
+    let money = true;
+    registry?.load(SETTINGS).then(
+      settings => {
+        const read = (): void => {
+          money = settings.get('showMoney').composite !== false;
+        };
+        settings.changed.connect(read);
+        read();
+      },
+      (error: unknown) => console.warn('Reprise: its settings could not be read.', error)
+    );
+    addCost(bar, agent, () => money, (translator ?? nullTranslator).load('reprise'));
+  }
+};
+
+export const plugins: JupyterFrontEndPlugin<unknown>[] = [status, cost];
