@@ -1,7 +1,7 @@
 """Writes the session of a notebook's running kernel into the notebook when it is saved.
 
 With `metadata.reprise.session` in the file, the next kernel of that notebook finds its session
-(`reprise.jupyter.attach`), whatever became of the server, its kernels or this machine.
+(`reprise.jupyter.attachment`), whatever became of the server, its kernels or this machine.
 """
 
 from __future__ import annotations

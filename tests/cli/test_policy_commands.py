@@ -13,8 +13,8 @@ import pytest
 from reprise.cli import main
 from reprise.log.conversations import Conversations
 from reprise.log.postgres import Log
-from reprise_server.agent.commands.policy_trial import EFFECT_OF
 from reprise_server.agent.contract import Act, Taint
+from reprise_server.agent.policy.imagined import EFFECT_OF
 from tests.agent.toolboxes import EFFECTS, all_tools
 from tests.fixtures.kernel import Database
 

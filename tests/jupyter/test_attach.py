@@ -16,13 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprise.errors import UsageError
-from reprise.jupyter.attach import (
-    NOTEBOOK_BYTES,
-    Attachment,
-    attachment,
-    read_identity,
-    resolve,
-)
+from reprise.jupyter.attach import resolve
+from reprise.jupyter.attachment import NOTEBOOK_BYTES, Attachment, attachment, read_identity
 from reprise.jupyter.sidecar import (
     read_sidecar,
     remove_sidecar,
@@ -102,7 +97,7 @@ def test_a_notebook_name_inherited_from_another_kernel_is_not_ours(tmp_path: Pat
     assert attachment(CONNECTION, inherited, other).notebook == path
     # As it is found: a process whose parent has the name too, and one whose parent has not.
     code = (
-        "import os, pathlib, reprise.jupyter.attach as a;"
+        "import os, pathlib, reprise.jupyter.attachment as a;"
         "print(a.attachment(pathlib.Path('x'), os.environ).notebook)"
     )
     nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}], check=True)"

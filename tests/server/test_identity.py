@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from reprise.jupyter.attach import read_identity
+from reprise.jupyter.attachment import read_identity
 from reprise.jupyter.sidecar import sidecar_path, write_sidecar
 from reprise_server.identity import write_session
 

@@ -11,6 +11,7 @@ from reprise.errors import LogCorrupt, RepriseError
 from reprise.log.model import Json
 from reprise.log.store import LogReader, SessionInfo
 from reprise.sandbox.built import built_folder
+from reprise.sandbox.chosen import applied, of_session, with_hosts
 from reprise.sandbox.named import NamedEnvironment, environments, load
 from reprise.settings import ENVIRONMENT
 
@@ -18,12 +19,23 @@ from reprise.settings import ENVIRONMENT
 async def environment_of(
     reader: LogReader, info: SessionInfo, environ: Mapping[str, str] = os.environ
 ) -> NamedEnvironment:
-    """What REPRISE_ENVIRONMENT names; else the one that the session last ran in, as far as it can
-    be told: one that stands on the same and says the same of the network.
+    """What was chosen for the session; else what REPRISE_ENVIRONMENT names; else the one that the
+    session last ran in, as far as it can be told: one that stands on the same and says the same of
+    the network.
 
     A session names what its environment is, never what it is called. Raises UsageError for what
     REPRISE_ENVIRONMENT names.
     """
+    choice = of_session(info.id, environ)
+    if choice is not None and choice.environment is not None:
+        return applied(choice, environ)[0]
+    named = await _recorded(reader, info, environ)
+    return named if choice is None else with_hosts(named, choice)
+
+
+async def _recorded(
+    reader: LogReader, info: SessionInfo, environ: Mapping[str, str]
+) -> NamedEnvironment:
     usual = load(environ=environ)
     if environ.get(ENVIRONMENT) or info.environment is None:
         return usual

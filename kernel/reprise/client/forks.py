@@ -13,6 +13,7 @@ from reprise.errors import RepriseError, UnavailableError
 from reprise.log.model import Json
 from reprise.log.postgres import Log
 from reprise.log.store import SessionInfo
+from reprise.sandbox.chosen import inherit
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ async def forked(
     if attach and info.holder is not None and connection is None:
         raise held_elsewhere(info)
     fork = await log.fork(session, at, identity=identity)
+    inherit(session, fork)
     went: Sequence[str] = ()
     if attach:
         if connection is not None:

@@ -35,6 +35,7 @@ from reprise.client.workspace import BackgroundStatus, LiveWorkspace
 from reprise.errors import UsageError
 from reprise.log.model import Actor, Json
 from reprise.log.store import StepRecord
+from reprise.sandbox.chosen import inherit
 from reprise.skills.contract import Reference, Version
 from reprise.workspace.manifest import Entry
 from reprise.workspace.replaced import replacing
@@ -371,7 +372,9 @@ class AsyncKernel:
 
     async def fork(self, at: int | None = None) -> uuid.UUID:
         """A new session that shares this one's history up to step `at` (default: the last one)."""
-        return await (await self._reach.log()).fork(self.session, at)
+        fork = await (await self._reach.log()).fork(self.session, at)
+        inherit(self.session, fork)
+        return fork
 
     async def attach(self, session: uuid.UUID | str, *, interrupt: bool = False) -> None:
         """Let the kernel go on with another session. Raises what it refuses with."""

@@ -21,7 +21,7 @@ from reprise.client.holder import held_elsewhere, known_kernel, running_kernel
 from reprise.client.line import Line, open_line
 from reprise.client.started import OwnKernel, Start, start_kernel
 from reprise.errors import SessionNotFound, UnavailableError
-from reprise.jupyter.attach import read_identity
+from reprise.jupyter.attachment import read_identity
 from reprise.jupyter.kernelspec import NAME, NATIVE
 from reprise.jupyter.sidecar import read_sidecar
 from reprise.log.model import Json

@@ -12,6 +12,7 @@ from reprise.errors import LeaseHeld, SessionNeeded, UsageError
 from reprise.log.as_json import dependents_json
 from reprise.log.deletion import Dependents
 from reprise.log.store import SessionInfo
+from reprise.sandbox.chosen import forget
 
 EXAMPLES = """\
   reprise delete 3f2a                 says what goes, and asks
@@ -51,6 +52,8 @@ async def _run(args: argparse.Namespace, terminal: Terminal) -> int:
             terminal.line("Nothing was deleted.")
             return 1
         deleted = await log.delete(session, with_forks=args.with_forks)
+        for each in deleted:
+            forget(each)
         if args.json:
             terminal.json(dependents_json(found, deleted))
         else:

@@ -16,15 +16,10 @@ from functools import cached_property
 from pathlib import Path
 
 from reprise import settings
+from reprise.errors import RepriseError
 from reprise.jupyter.admission import Admission, admit_person
-from reprise.jupyter.attach import (
-    Attachment,
-    attachment,
-    notebook_key,
-    remove_sidecar,
-    resolve,
-    write_sidecar,
-)
+from reprise.jupyter.attach import resolve
+from reprise.jupyter.attachment import Attachment, notebook_key
 from reprise.jupyter.begin import Beginning
 from reprise.jupyter.connection import (
     Sockets,
@@ -33,6 +28,7 @@ from reprise.jupyter.connection import (
 )
 from reprise.jupyter.live_status import Around
 from reprise.jupyter.router import Router
+from reprise.jupyter.sidecar import remove_sidecar, write_sidecar
 from reprise.jupyter.static.policy import By, untrusted_by
 from reprise.jupyter.static.screen import Screen
 from reprise.jupyter.wire import Signer
@@ -42,6 +38,7 @@ from reprise.log.store import Notice, SessionLog
 from reprise.replay.engine import LiveSession
 from reprise.replay.surroundings import SessionPlan
 from reprise.replay.vouched import Vouched
+from reprise.sandbox.chosen import Found, keep
 from reprise.sandbox.environment import environment_spec
 from reprise.sandbox.view import WORKSPACE
 from reprise.workspace.folder import HostFolder
@@ -59,10 +56,12 @@ class KernelProcess:
         self._beginning = beginning
         self._environ = beginning.environ
         self._info = read_connection_file(beginning.options.connection_file)
-        self._attachment: Attachment = attachment(self._info.path, self._environ)
+        self._attachment: Attachment = beginning.attachment
         self._stop = asyncio.Event()
-        #: why the notebook's identity was not followed, for the session's notices
-        self._words: list[str] = []
+        #: What the session's notices are to say of its beginning: (code, text).
+        self._words: list[tuple[str, str]] = []
+        if beginning.gone is not None:
+            self._words.append(("environment-gone", beginning.gone))
         self._session_id: uuid.UUID | None = None
         self._sandbox_pid: int | None = None
         #: What a client must show to act as an agent. It stands in the kernel's own file, which
@@ -164,7 +163,10 @@ class KernelProcess:
                 await opened.close()
                 raise
         session, _ = await resolve(
-            opened, self._attachment, kernel=self._beginning.options.kernel, tell=self._words.append
+            opened,
+            self._attachment,
+            kernel=self._beginning.options.kernel,
+            tell=lambda word: self._words.append(("identity-not-followed", word)),
         )
         return opened, session
 
@@ -173,8 +175,8 @@ class KernelProcess:
         since = await opened.first_untrusted(known.trusted)
         screen.opened(since, await _first_untrusted_by(opened, since))
         left, self._session_id = self._session_id, opened.session
-        for word in self._words:
-            await opened.note(Notice(None, now_us(), "identity-not-followed", word, {}))
+        for code, word in self._words:
+            await opened.note(Notice(None, now_us(), code, word, {}))
             log.warning("%s", word)
         self._words.clear()
         for key in self._attachment.keys:
@@ -183,7 +185,18 @@ class KernelProcess:
         if notebook is not None and left not in (None, opened.session):
             # The notebook on disk may name the session it was with until now.
             await opened.bind(notebook_key(notebook, left))
+        if self._beginning.chosen is not None:
+            self._keep_chosen(self._beginning.chosen, opened.session)
         self._write_sidecar()
+
+    def _keep_chosen(self, found: Found, session: uuid.UUID) -> None:
+        """A session that has its sandbox is not refused because a file could not be written."""
+        try:
+            keep(found, session, self._attachment.keys)
+        except RepriseError as error:
+            log.warning(
+                "The environment that was chosen is not kept for session %s: %s", session, error
+            )
 
     def _sandbox_started(self, pid: int) -> None:
         self._sandbox_pid = pid

@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING
 from reprise import settings
 from reprise.errors import RepriseError, UsageError
 from reprise.jupyter.arguments import split_arguments
+from reprise.jupyter.attachment import Attachment, attachment
 from reprise.jupyter.kernelspec import NATIVE, language_kernel
+from reprise.sandbox import chosen
 from reprise.sandbox.backends import backend
 from reprise.sandbox.connection import launch
 from reprise.sandbox.contract import Backend, Container, LanguageKernel, SandboxSpec
 from reprise.sandbox.environment import FIXED_VARIABLES, environment_kernel, sandbox_spec
-from reprise.sandbox.named import NamedEnvironment, load
+from reprise.sandbox.named import NamedEnvironment
 
 if TYPE_CHECKING:
     from reprise.replay.network import Network
@@ -72,10 +74,13 @@ class Beginning:
       tries again and tells.
     words: what that start says.  network: None where nothing may go out.
     left_out: arguments that the language kernel does not get.
+    chosen: what a person chose for this session, if anybody did.  gone: that the environment which
+      was chosen is not there any more, in words.
     """
 
     options: Options
     environ: Mapping[str, str]
+    attachment: Attachment
     backend: Backend
     environment: NamedEnvironment
     language: LanguageKernel
@@ -84,6 +89,8 @@ class Beginning:
     words: Words
     network: Network | None = None
     left_out: tuple[str, ...] = ()
+    chosen: chosen.Found | None = None
+    gone: str | None = None
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -125,13 +132,16 @@ def parse(argv: Sequence[str]) -> Options:
 
 async def _run(options: Options, environ: Mapping[str, str]) -> None:
     parent = os.getppid()
-    chosen = backend(environ.get(settings.BACKEND))
-    environment = load(environ=environ)
+    walls = backend(environ.get(settings.BACKEND))
+    # Read first only where something was chosen for some session: a notebook may be large.
+    attached = attachment(options.connection_file, environ) if chosen.any_made(environ) else None
+    found = None if attached is None else chosen.find(attached, environ)
+    environment, gone = chosen.environment(found, environ)
     language = environment_kernel(environment, language_kernel(options.kernel, environ))
-    kept, left_out = split_arguments(options.arguments, isolated=chosen.isolated)
+    kept, left_out = split_arguments(options.arguments, isolated=walls.isolated)
     language = replace(language, argv=(*language.argv, *kept))
     spec = sandbox_spec(environment, language, Path.cwd(), environ)
-    if not chosen.isolated:
+    if not walls.isolated:
         spec = replace(spec, variables=_own_variables(environ))
     network: Network | None = None
     if spec.network is not None:
@@ -141,14 +151,26 @@ async def _run(options: Options, environ: Mapping[str, str]) -> None:
         network = Network(spec)
         spec = network.spec
     words = Words()
-    container = asyncio.get_running_loop().create_task(launch(chosen, spec, words))
+    container = asyncio.get_running_loop().create_task(launch(walls, spec, words))
     # Where a sandbox takes longer (an image is pulled), the kernel answers its clients meanwhile.
     await asyncio.wait([container], timeout=QUICK_S)
     # Deliberately late (see the module's docstring): nothing needs the router before now.
     from reprise.jupyter.app import KernelProcess  # noqa: PLC0415
 
     beginning = Beginning(
-        options, environ, chosen, environment, language, spec, container, words, network, left_out
+        options,
+        environ,
+        attached or attachment(options.connection_file, environ),
+        walls,
+        environment,
+        language,
+        spec,
+        container,
+        words,
+        network,
+        left_out,
+        found,
+        gone,
     )
     await KernelProcess(beginning).run(parent)
 

@@ -17,6 +17,7 @@ from reprise.client.holder import held_elsewhere, running_kernel
 from reprise.errors import RepriseError
 from reprise.log.model import Actor, Json
 from reprise.log.postgres import Log
+from reprise.sandbox.chosen import inherit
 from reprise_server.agent import course
 from reprise_server.agent.contract import Document, Edit, Entry
 from reprise_server.agent.conversation import Conversation
@@ -113,6 +114,7 @@ async def undo(
         outside = await _outside(log, of_turn, left, steps)
         if steps:
             await log.fork(left, at, identity=wanted)
+            inherit(left, wanted)
         session = uuid.UUID(course.session_of(entries))
         if session != wanted:
             await conversation.append(writer, "session", {"session": str(wanted), "why": "undo"})

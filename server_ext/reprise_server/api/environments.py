@@ -29,6 +29,7 @@ from reprise_server.api import governance
 from reprise_server.api.base import Answer, Asked, Endpoint, operation
 from reprise_server.api.environment_work import building, checking
 from reprise_server.api.governance import Act
+from reprise_server.api.host_rules import must_not_be_denied
 from reprise_server.api.refusals import Refused
 
 _RESOURCE: Final = "reprise-environments"
@@ -142,6 +143,7 @@ class AllowEndpoint(Endpoint):
         name, places = asked.path["environment"], asked.body["places"]
         private = asked.body.get("private", False)
         told = f"{name}: {', '.join(places)}{' (also private addresses)' if private else ''}"
+        await must_not_be_denied(self, name, places)
         await governance.admit(self, Act("allow hosts", "machine", told))
 
         def change() -> dict[str, Any]:

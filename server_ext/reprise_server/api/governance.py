@@ -50,6 +50,8 @@ Verb = Literal[
     "deny hosts",
     "create environment",
     "remove environment",
+    # of a session: to one where more can be reached, with its files
+    "use environment",
     # of a scope's policy: one that allows less cannot be told apart from one that allows more
     "set policy",
 ]
@@ -66,6 +68,7 @@ WIDENING: Final[frozenset[Verb]] = frozenset(
         "create team",
         "allow hosts",
         "create environment",
+        "use environment",
         "set policy",
     }
 )

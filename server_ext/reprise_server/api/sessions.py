@@ -26,6 +26,8 @@ from reprise.log.search import (
     find_steps,
     revoked_of,
 )
+from reprise.sandbox.chosen import Choice, choose, forget, session_key
+from reprise.sandbox.named import environments
 from reprise_server.api.base import Asked, Endpoint, operation
 from reprise_server.api.refusals import Refused
 
@@ -77,6 +79,9 @@ class SessionsEndpoint(Endpoint):
         body = asked.body or {}
         kernel = body.get("kernel", NATIVE)
         await asyncio.to_thread(language_kernel, kernel)  # one that is not there is said now
+        chosen = body.get("environment")
+        if chosen is not None and chosen not in await asyncio.to_thread(environments):
+            raise Refused(404, "environment-not-found", f"There is no environment {chosen!r} here.")
         named = body.get("session")
         identity = uuid.uuid4() if named is None else uuid.UUID(named)
         try:
@@ -88,6 +93,8 @@ class SessionsEndpoint(Endpoint):
             raise Refused(
                 409, "id-taken", f"Session {begun} is there already, for the kernel {info.kernel}."
             )
+        if chosen is not None:
+            await asyncio.to_thread(choose, [session_key(begun)], Choice(chosen))
         self.emit("session", {"action": "begun", "session": str(begun)})
         return session_json(info)
 
@@ -123,6 +130,7 @@ class OneSessionEndpoint(SessionEndpoint):
         deleted = await log.delete(session, with_forks=with_forks)
         for each in deleted:
             await self.service.workshop.leave(each)
+            forget(each)
             self.emit("session", {"action": "deleted", "session": str(each)})
         return dependents_json(found, deleted)
 

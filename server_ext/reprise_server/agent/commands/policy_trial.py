@@ -13,8 +13,9 @@ from reprise.commands.terminal import Colour, Terminal
 from reprise.errors import UsageError
 from reprise.log.conversations import Conversations
 from reprise_server.agent.configured import agent_settings
-from reprise_server.agent.contract import Act, Effect, Situation, SkillNamed, Taint, Verdict
+from reprise_server.agent.contract import Act, Situation, Verdict
 from reprise_server.agent.policy.engine import by_level, evaluate
+from reprise_server.agent.policy.imagined import act_of, in_place, situation_of
 from reprise_server.agent.policy.levels import levels
 from reprise_server.agent.policy.reading import MAX_BYTES, parse_policy
 from reprise_server.agent.policy.rules import (
@@ -28,27 +29,7 @@ from reprise_server.agent.policy.rules import (
     Policy,
 )
 from reprise_server.agent.policy.trial import Tried, past_calls, tried
-from reprise_server.agent.tools.words import words
 
-#: What each tool does; of a tool of an MCP server: outside.
-EFFECT_OF: Final[dict[str, Effect]] = {
-    "read_notebook": "read",
-    "edit_notebook": "edit",
-    "run_cells": "run",
-    "run_command": "run",
-    "read_file": "read",
-    "write_file": "write",
-    "list_files": "read",
-    "search_files": "read",
-    "search_skills": "read",
-    "load_skill": "load",
-    "read_skill_file": "load",
-    "run_skill": "run",
-    "save_artifact": "keep",
-    "ask_user": "ask",
-    "fork_session": "history",
-    "rewind_session": "history",
-}
 COLOURS: Final[dict[str, Colour]] = {"allow": "green", "ask": "yellow", "deny": "red"}
 _ALL: Final = 10_000_000
 
@@ -131,20 +112,13 @@ async def _test_with_log(trying: Level | None, args: argparse.Namespace, termina
         if not args.alone:
             bound = await levels(log, agent_settings())
         if trying is not None:
-            bound = _in_place(bound, trying)
+            bound = in_place(bound, trying)
         if args.conversation is None:
             return _test_act(bound, args, terminal)
         found = await _named(Conversations(log), args.conversation)
         entries = await Conversations(log).entries(found, most=_ALL)
     calls = tried(bound, past_calls(entries, _situation(args)))
     return _tell_calls(calls, args, terminal)
-
-
-def _in_place(bound: list[Level], trying: Level) -> list[Level]:
-    """The levels with one of them put in, in its place."""
-    order = {SERVER: 0, ORGANISATION: 1, PERSONAL: 3}
-    kept = [level for level in bound if level.name != trying.name]
-    return sorted([*kept, trying], key=lambda each: (order.get(each.name, 2), each.name))
 
 
 async def _named(known: Conversations, named: str) -> uuid.UUID:
@@ -158,40 +132,26 @@ async def _named(known: Conversations, named: str) -> uuid.UUID:
 
 
 def _situation(args: argparse.Namespace) -> Situation:
-    return Situation(
+    return situation_of(
         who=args.who,
         environment=args.environment,
         isolated=not args.not_isolated,
-        network=tuple(args.network),
-        taints=tuple(Taint(kind, "somewhere", 0) for kind in args.tainted),
+        network=args.network,
+        tainted=args.tainted,
     )
 
 
 def _act(args: argparse.Namespace) -> Act:
     """The act that the arguments describe. Raises UsageError."""
-    effect = EFFECT_OF.get(args.tool, "outside" if args.tool.startswith("mcp/") else None)
-    if effect is None:
-        raise UsageError(
-            f"{args.tool!r} is no tool. Tools: {', '.join(EFFECT_OF)}, and mcp/SERVER/TOOL."
-        )
-    argv = tuple(args.words) if args.words else words(args.shell) if args.shell else None
-    code = args.code or args.shell or (" ".join(args.words) if args.words else None)
-    if code is None and effect == "run":
-        code = ""
-    skill = None
-    if args.skill is not None:
-        scope, colon, name = args.skill.rpartition(":")
-        skill = SkillNamed(name, scope if colon else PERSONAL, "0" * 64, args.standing)
-    return Act(
-        tool=args.tool,
-        effect=effect,
-        input={},
-        title=args.tool,
-        argv=argv,
-        code=code,
-        paths=tuple(args.path),
-        hosts=tuple(args.host),
-        skill=skill,
+    return act_of(
+        args.tool,
+        argv=args.words or None,
+        shell=args.shell,
+        code=args.code,
+        paths=args.path,
+        hosts=args.host,
+        skill=args.skill,
+        standing=args.standing,
     )
 
 

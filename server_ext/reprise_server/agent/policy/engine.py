@@ -119,7 +119,7 @@ def _leveled(levels: Sequence[Level], act: Act, situation: Situation) -> Verdict
         return _default(act, situation)
     level, rule = strictest
     words = {"allow": "allows it", "ask": "wants a person asked", "deny": "denies it"}
-    why = f"{_owner(level.name)} {words[rule.decision]}"
+    why = f"{owner_of(level.name)} {words[rule.decision]}"
     return Verdict(
         rule.decision,
         f"{level.name}/{rule.name}",
@@ -127,7 +127,8 @@ def _leveled(levels: Sequence[Level], act: Act, situation: Situation) -> Verdict
     )
 
 
-def _owner(level: str) -> str:
+def owner_of(level: str) -> str:
+    """Whose policy a level is, as the beginning of a sentence."""
     if level.startswith("team/"):
         return f"The policy of {level}"
     return {

@@ -26,6 +26,7 @@ from reprise.errors import RepriseError, UsageError
 from reprise.log.model import Actor
 from reprise.log.postgres import Log
 from reprise.log.store import LogReader, SessionInfo, StepRecord
+from reprise.sandbox.chosen import inherit
 from reprise.skills.contract import Version
 from reprise_server.agent.contract import Call, Show, TaintKind
 from reprise_server.agent.policy.taint import of_path
@@ -323,7 +324,9 @@ class Place:
 
     async def fork(self, at: int | None = None, *, identity: uuid.UUID | None = None) -> uuid.UUID:
         """A new session that shares this one's history up to step `at`. identity: its id."""
-        return await self.log.fork(self.session, at, identity=identity)
+        fork = await self.log.fork(self.session, at, identity=identity)
+        inherit(self.session, fork)
+        return fork
 
     async def rewind(self, at: int, *, identity: uuid.UUID | None = None) -> uuid.UUID:
         """Go on from step `at` in a fork; the kernel and the notebook go over to it.
