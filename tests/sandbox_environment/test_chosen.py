@@ -163,9 +163,9 @@ def test_hosts_are_added_once_taken_back_and_bounded() -> None:
     assert chosen.more_hosts(choice, ["a.example"], private=False) == choice
     index = chosen.more_hosts(Choice(), ["package-index"], private=True)
     assert (index.allow, index.private) == (("package-index",), ())
-    with pytest.raises(UsageError, match="no HOST"):
+    with pytest.raises(UsageError, match=r"no HOST"):
         chosen.more_hosts(choice, ["http://a.example/"], private=False)
-    with pytest.raises(UsageError, match="Allowed: a.example"):
+    with pytest.raises(UsageError, match=r"Allowed: a\.example"):
         chosen.fewer_hosts(choice, ["b.example"])
     assert chosen.fewer_hosts(choice, ["A.example"]) == Choice("stats")
     many = [f"h{number}.example" for number in range(chosen.MOST_PLACES + 1)]
