@@ -509,3 +509,11 @@ def test_a_page_approves_some_cells_of_a_batch_and_writes_those_alone(agents: Ag
     assert said["brought"] == brought
     result = next(each["body"] for each in line.entries if each["kind"] == "result")
     assert "They say: too long" in result["content"][0]["text"]
+    found = agents.client.get(f"conversations/{conversation}/edits").json()["edits"]
+    assert [(each["cell"], each["before"], each["known"]) for each in found] == [
+        (one, None, True),
+        (three, None, True),
+    ]
+    assert found[1]["after"] == {"type": "markdown", "source": "Three."}
+    later = agents.client.get(f"conversations/{conversation}/edits", params={"since": 2})
+    assert later.json() == {"edits": []}

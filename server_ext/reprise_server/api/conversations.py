@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import uuid
 from collections.abc import Sequence
 from typing import Any, Final
@@ -10,6 +12,8 @@ from reprise.log.as_json import iso
 from reprise.log.conversation import ConversationInfo, Entry
 from reprise.log.conversations import Conversations
 from reprise.log.transcript import transcript
+from reprise_server.agent.notebook.cells import normal
+from reprise_server.agent.notebook.standing import standing, turns_of
 from reprise_server.api.base import Answer, Asked, Endpoint, operation
 from reprise_server.api.conversing import Conversing, answered, decision_details, rejected_of
 from reprise_server.api.people import Person
@@ -21,6 +25,9 @@ RESOURCE: Final = "reprise-conversations"
 _TAIL: Final = 500
 #: Entries that a transcript is made of, at most.
 _ALL: Final = 50_000
+#: Entries at the end, and turns, in which edits are looked for that still stand.
+_EDITS_TAIL: Final = 2_000
+_EDITS_TURNS: Final = 5
 #: Bytes of the entries of one page, about; one entry is there whatever its size.
 _PAGE_BYTES: Final = 8 << 20
 
@@ -136,6 +143,42 @@ class TranscriptEndpoint(ConversationEndpoint):
     async def get(self, asked: Asked) -> Any:
         entries = await (await self.known()).entries(self.identity(asked), most=_ALL)
         return {"lines": [each.to_json() for each in transcript(entries)]}
+
+
+class EditsEndpoint(ConversationEndpoint):
+    path = "/conversations/{conversation}/edits"
+
+    @operation("read")
+    async def get(self, asked: Asked) -> Any:
+        """What stands of the agent's edits. With it come cells as the notebook held them."""
+        info = await self.own(asked)
+        log = await self.service.log()
+        after = max(-1, info.entries - 1 - _EDITS_TAIL)
+        entries = await Conversations(log).entries(info.id, after=after, most=_EDITS_TAIL + 1)
+        turns = turns_of(entries, asked.query["since"])[-_EDITS_TURNS:]
+        blobs = (await log.reader(info.session)).blobs
+        notebooks: dict[str, dict[str, Any]] = {}
+        for each in turns:
+            if each.sha256 is not None and each.sha256 not in notebooks:
+                stored = await blobs.get(each.sha256)
+                notebooks[each.sha256] = await asyncio.to_thread(_notebook, stored)
+        found = await asyncio.to_thread(standing, turns, notebooks)
+        return {"edits": _bounded([each.to_json() for each in found])}
+
+
+def _notebook(stored: bytes) -> dict[str, Any]:
+    return normal(json.loads(stored))
+
+
+def _bounded(edits: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Outputs of cells are given as long as there is room; a cell without them has none to put
+    back, and runs again."""
+    room = _PAGE_BYTES
+    for each in edits:
+        room -= len(json.dumps(each))
+        if room < 0 and each["before"] is not None and each["before"].get("outputs"):
+            each["before"] = {**each["before"], "outputs": [], "execution_count": None}
+    return edits
 
 
 class SayEndpoint(ConversationEndpoint):
@@ -274,6 +317,7 @@ ENDPOINTS: Final = (
     OneConversationEndpoint,
     EntriesEndpoint,
     TranscriptEndpoint,
+    EditsEndpoint,
     SayEndpoint,
     ContinueEndpoint,
     CancelTurnEndpoint,
