@@ -100,6 +100,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/conversations/{conversation}/edits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                conversation: components["parameters"]["Conversation"];
+            };
+            cookie?: never;
+        };
+        /**
+         * What the agent did to cells of the notebook and nobody has changed since
+         * @description Of the newest turns that changed cells; turns that were undone are left out. What a person
+         *     typed since the last turn is not known here: compare `after` with the cell
+         */
+        get: operations["listStandingEdits"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/conversations/{conversation}/entries": {
         parameters: {
             query?: never;
@@ -621,6 +644,44 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/policy-tools": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The agent's own tools, as policies name them, and what each does */
+        get: operations["listPolicyTools"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/policy-trials": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * What would become of one act; nothing is done
+         * @description Under the policies that bind whoever asks (`now`), and with `policy` as that of `scope` among
+         *     them (`verdict`). 400 `bad-policy` where `policy` is none.
+         */
+        post: operations["tryPolicy"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sessions": {
         parameters: {
             query?: never;
@@ -790,6 +851,34 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sessions/{session}/environment": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        /** What was chosen for a session, and what its running kernel began with */
+        get: operations["getSessionEnvironment"];
+        put?: never;
+        /**
+         * Have the notebook go on in another environment, with the files, without the variables
+         * @description A fork after the last step, which the notebook and its running kernel go over to, as in a
+         *     rewind. Restart the kernel then: the restart keeps the files, and the new process runs in the
+         *     other environment. The session itself stays as it is; hosts that were allowed for it stay
+         *     behind. 409 `no-kernel` while no kernel runs here. An environment that may reach more than the
+         *     session does now (hosts, credentials, scripts in outputs) is pressed by a person.
+         */
+        post: operations["moveSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sessions/{session}/files": {
         parameters: {
             query?: never;
@@ -868,6 +957,49 @@ export interface paths {
         get: operations["listNetwork"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sessions/{session}/network/allow": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let the sandboxes of one session reach further hosts, from its kernel's next start on
+         * @description 403 `denied-by-policy`, with the `rule`, where a policy denies the host.
+         */
+        post: operations["allowSessionHosts"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sessions/{session}/network/deny": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Take back hosts that were allowed for one session; a running kernel keeps them */
+        post: operations["denySessionHosts"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1860,6 +1992,28 @@ export interface components {
             ok: boolean;
             problems: string[];
         };
+        ChosenEnvironment: {
+            /** @description Further places that it may reach, chosen for it alone */
+            allow: string[];
+            /** @description The environment that was chosen for it; null where nobody chose one */
+            chosen: string | null;
+            /** @description Why it is not what was chosen, in a sentence */
+            gone: string | null;
+            /** @description What its next kernel gets */
+            next: {
+                environment: string;
+                network: string[];
+            };
+            private: string[];
+            /** @description What its running kernel began with; null while none runs on this machine */
+            running: null | {
+                environment: string;
+                isolated: boolean;
+                /** @description Places that its code may reach; "*" for all */
+                network: string[];
+            };
+            session: components["schemas"]["Id"];
+        };
         CommandWanted: {
             /** @description Words, the program first */
             argv?: string[];
@@ -2053,6 +2207,8 @@ export interface components {
             by: string;
             environment: string;
             places?: string[];
+            /** @description Where hosts were allowed for, or taken from, this session alone */
+            session?: string;
         };
         /** A job of Reprise's API was begun, or has ended */
         EventJob: {
@@ -2297,6 +2453,13 @@ export interface components {
         };
         /** @description YAML or JSON, as docs/guardrails.md describes it */
         PolicyText: string;
+        PolicyVerdict: {
+            /** @enum {string} */
+            decision: "allow" | "ask" | "deny";
+            /** @description LEVEL/NAME, or "taint", "revoked", "default/EFFECT" */
+            rule: string;
+            why: string;
+        };
         Promotion: {
             at: components["schemas"]["Moment"];
             by: string;
@@ -2533,6 +2696,23 @@ export interface components {
         };
         /** @enum {unknown} */
         Standing: "trusted" | "untrusted" | "revoked";
+        StandingEdit: {
+            /** @description As the agent left it; null of a deleted one */
+            after: null | {
+                source: string;
+                type: string;
+            };
+            /** @description The cell as nbformat has it, as it was; null where there was none */
+            before: Record<string, never> | null;
+            /** @description The cells that it followed then, nearest first */
+            behind: string[];
+            cell: string;
+            /** @description Whether `before` is what the agent found */
+            known: boolean;
+            moved: boolean;
+            /** @description The newest one that changed it */
+            turn: number;
+        };
         /**
          * @description Whether a kernel may be started where none holds the session
          * @default true
@@ -3024,6 +3204,34 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TurnBegun"];
+                };
+            };
+            default: components["responses"]["Refused"];
+        };
+    };
+    listStandingEdits: {
+        parameters: {
+            query?: {
+                /** @description Only what turns from this one on did */
+                since?: number;
+            };
+            header?: never;
+            path: {
+                conversation: components["parameters"]["Conversation"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Each cell once */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        edits: components["schemas"]["StandingEdit"][];
+                    };
                 };
             };
             default: components["responses"]["Refused"];
@@ -3880,14 +4088,16 @@ export interface operations {
                 "application/json": {
                     conversation?: components["schemas"]["Id"];
                     policy: components["schemas"]["PolicyText"];
+                    /** @description Try it on the newest calls of all one's conversations instead */
+                    recent?: boolean;
                     scope?: components["schemas"]["Scope"];
                 };
             };
         };
         responses: {
             /**
-             * @description `policy` is null where there are problems. `trial`: of a conversation's newest 200 calls
-             *     those whose decision would be another one.
+             * @description `policy` is null where there are problems. `trial`: of the newest 200 calls those whose
+             *     decision would be another one.
              */
             200: {
                 headers: {
@@ -3902,6 +4112,95 @@ export interface operations {
                             calls: number;
                             changes: Record<string, never>[];
                         };
+                    };
+                };
+            };
+            default: components["responses"]["Refused"];
+        };
+    };
+    listPolicyTools: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Tools of MCP servers are named mcp/SERVER/TOOL; they act outside */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description Whether a wall stands around what this server's kernels run */
+                        isolated: boolean;
+                        tools: {
+                            effect: string;
+                            tool: string;
+                        }[];
+                    };
+                };
+            };
+            default: components["responses"]["Refused"];
+        };
+    };
+    tryPolicy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description The words of a command */
+                    argv?: string[];
+                    /** @description Of a cell */
+                    code?: string;
+                    environment?: string;
+                    hosts?: string[];
+                    /** @description Left out, as this server's backend is */
+                    isolated?: boolean;
+                    /** @description Hosts that the environment lets code reach */
+                    network?: string[];
+                    paths?: string[];
+                    policy?: components["schemas"]["PolicyText"];
+                    scope?: components["schemas"]["Scope"];
+                    /** @description A command as shell text */
+                    shell?: string;
+                    /** @description SCOPE:NAME, or NAME */
+                    skill?: string;
+                    /** @enum {string} */
+                    standing?: "trusted" | "untrusted" | "revoked";
+                    /** @description Untrusted content is in the context */
+                    tainted?: ("network" | "skill" | "mcp" | "named")[];
+                    /** @description One of `/policy-tools`, or mcp/SERVER/TOOL */
+                    tool: string;
+                    /** @description Left out, whoever asks */
+                    who?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The verdict, with the rule that fired */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description What each level says, from the top; null where it says nothing */
+                        levels: {
+                            level: string;
+                            rule: null | Record<string, never>;
+                        }[];
+                        now: components["schemas"]["PolicyVerdict"];
+                        /** @description False: `shell` is more than plain words, so no argv pattern matches it */
+                        plain: boolean;
+                        verdict: components["schemas"]["PolicyVerdict"];
                     };
                 };
             };
@@ -3950,6 +4249,11 @@ export interface operations {
         requestBody?: {
             content: {
                 "application/json": {
+                    /**
+                     * @description Which named environment its kernels run in. A notebook whose metadata name the
+                     *     session (`metadata.reprise.session`) gets it from its first kernel on.
+                     */
+                    environment?: string;
                     /**
                      * @description Which language kernel runs inside, by its kernelspec's name
                      * @default python3
@@ -4192,6 +4496,70 @@ export interface operations {
             default: components["responses"]["Refused"];
         };
     };
+    getSessionEnvironment: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As it is at this moment */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChosenEnvironment"];
+                };
+            };
+            default: components["responses"]["Refused"];
+        };
+    };
+    moveSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    environment: string;
+                    /** @description Interrupt a step that runs; without it that is refused (409) */
+                    interrupt?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description The new session */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        attached: string[];
+                        environment: string;
+                        /** @description The last step that they share */
+                        fork_seq: number | null;
+                        parent: components["schemas"]["Id"];
+                        session: components["schemas"]["Id"];
+                        steps: number;
+                    };
+                };
+            };
+            default: components["responses"]["Refused"];
+        };
+    };
     listFiles: {
         parameters: {
             query?: {
@@ -4313,6 +4681,71 @@ export interface operations {
                         network: Record<string, never>[];
                         next: components["schemas"]["Next"];
                     };
+                };
+            };
+            default: components["responses"]["Refused"];
+        };
+    };
+    allowSessionHosts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    places: components["schemas"]["Places"];
+                    /**
+                     * @description Also where it leads to a private, link-local or loopback address
+                     * @default false
+                     */
+                    private?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description What is chosen for it now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChosenEnvironment"];
+                };
+            };
+            default: components["responses"]["Refused"];
+        };
+    };
+    denySessionHosts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    places: components["schemas"]["Places"];
+                };
+            };
+        };
+        responses: {
+            /** @description What is chosen for it now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChosenEnvironment"];
                 };
             };
             default: components["responses"]["Refused"];
