@@ -29,8 +29,8 @@ from reprise.jupyter.connection import (
 from reprise.jupyter.live_status import Around
 from reprise.jupyter.router import Router
 from reprise.jupyter.sidecar import remove_sidecar, write_sidecar
-from reprise.jupyter.static.policy import By, untrusted_by
 from reprise.jupyter.static.screen import Screen
+from reprise.jupyter.static.since import first_untrusted
 from reprise.jupyter.wire import Signer
 from reprise.log.model import Json
 from reprise.log.postgres import Log, now_us
@@ -172,8 +172,7 @@ class KernelProcess:
 
     async def _opened(self, opened: SessionLog, known: Vouched, screen: Screen) -> None:
         # Asked of the whole history again: trust may have come, or gone, since it was recorded.
-        since = await opened.first_untrusted(known.trusted)
-        screen.opened(since, await _first_untrusted_by(opened, since))
+        screen.opened(*await first_untrusted(opened, known.trusted))
         left, self._session_id = self._session_id, opened.session
         for code, word in self._words:
             await opened.note(Notice(None, now_us(), code, word, {}))
@@ -265,14 +264,6 @@ class KernelProcess:
             await asyncio.sleep(PARENT_POLL_S)
         log.warning("The process that started this kernel is gone; the kernel ends.")
         self._stop.set()
-
-
-async def _first_untrusted_by(opened: SessionLog, seq: int | None) -> By | None:
-    """What made a session's first untrusted step so."""
-    if seq is not None:
-        async for record in opened.records(seq, seq + 1, outputs=False):
-            return untrusted_by(record.step.new)
-    return None
 
 
 def _say_what_waits() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,9 +16,10 @@ from reprise.errors import RepriseError
 from reprise.jupyter.static.screen import Screen
 from reprise.log.as_json import iso
 from reprise.log.model import Json
-from reprise.replay.condition import UNUSUAL, Condition, State
+from reprise.replay.condition import UNUSUAL, Condition, Kept, State
 from reprise.replay.deaths import why
 from reprise.replay.engine import LiveSession
+from reprise.replay.plan import Plan
 from reprise.sandbox.contract import Backend
 
 #: Seconds for which the memory that was counted last is told again: counting it exactly reads
@@ -119,17 +120,12 @@ class LiveStatus:
         return self._starting()
 
     def _network(self, session: LiveSession) -> dict[str, Json]:
-        hosts, shut = list(self._around.hosts), session.vouched.shut
-        if not self._around.backend.isolated:
-            text = "Not isolated: code reaches whatever this machine reaches."
-        elif not hosts:
-            text = "None."
-        elif shut is not None:
-            text = f"None: {shut[1]}."
-        else:
-            text = f"Only {', '.join(hosts)}."
-        is_open = bool(hosts) and (shut is None or not self._around.backend.isolated)
-        return {"open": is_open, "hosts": hosts, "text": text}
+        shut = session.vouched.shut
+        return network_json(
+            self._around.hosts,
+            None if shut is None else shut[1],
+            isolated=self._around.backend.isolated,
+        )
 
     async def _count(self) -> None:
         """Count the memory in use, if it was not lately, and wait a moment for the answer."""
@@ -161,16 +157,8 @@ def _way_back(state: State, condition: Condition) -> dict[str, Json]:
     )
     told = state in ("resuming", "stopped")
     return {
-        "snapshot": None
-        if kept is None
-        else {"seq": kept.seq, "at": iso(kept.at), "kind": kept.kind},
-        "plan": None
-        if plan is None or state not in ("waiting", "stopped", "resuming", "failed")
-        else {
-            "steps": len(plan.run),
-            "estimate_s": round(plan.estimate_s, 3),
-            "start_seq": plan.start_seq,
-        },
+        "snapshot": kept_json(kept),
+        "plan": plan_json(plan) if state in ("waiting", "stopped", "resuming", "failed") else None,
         "resume": None
         if going is None or not told
         else {
@@ -204,3 +192,28 @@ def _death(condition: Condition) -> Json:
         "text": why(death.cause, death.killed),
         "limit": death.cause.limit,
     }
+
+
+def network_json(hosts: Sequence[str], shut: str | None, *, isolated: bool) -> dict[str, Json]:
+    """What a session's code can reach, and the same in words. shut: why nothing is connected."""
+    if not isolated:
+        text = "Not isolated: code reaches whatever this machine reaches."
+    elif not hosts:
+        text = "None."
+    else:
+        text = f"Only {', '.join(hosts)}." if shut is None else f"None: {shut}."
+    is_open = bool(hosts) and (shut is None or not isolated)
+    return {"open": is_open, "hosts": list(hosts), "text": text}
+
+
+def kept_json(kept: Kept | None) -> dict[str, Json] | None:
+    """The last saved state of a session."""
+    return None if kept is None else {"seq": kept.seq, "at": iso(kept.at), "kind": kept.kind}
+
+
+def plan_json(plan: Plan | None) -> dict[str, Json] | None:
+    """What coming back takes."""
+    if plan is None:
+        return None
+    estimate = round(plan.estimate_s, 3)
+    return {"steps": len(plan.run), "estimate_s": estimate, "start_seq": plan.start_seq}

@@ -33,13 +33,13 @@ from reprise.log.model import (
     Step,
 )
 from reprise.log.postgres import Log, now_us
-from reprise.log.store import NetworkRow, Notice, SessionLog, Standing, StepSummary
+from reprise.log.store import NetworkRow, Notice, SessionLog, Standing
 from reprise.replay.comms import Comms
-from reprise.replay.condition import Condition, Kept, State
+from reprise.replay.condition import Condition, State
 from reprise.replay.durable import DurableLog
 from reprise.replay.executor import USING, advance_prompt, restart_interpreter
 from reprise.replay.link import KernelLink
-from reprise.replay.restarts import next_prompt, trees
+from reprise.replay.restarts import last_kept, next_prompt
 from reprise.replay.resume import Resume
 from reprise.replay.surroundings import Router, SessionPlan
 from reprise.replay.upkeep import Upkeep
@@ -419,12 +419,12 @@ class LiveSession:
         """Start coming back at once when the plan says that it is quick (never raises)."""
         if self._closing:
             return
-        condition = self.condition
+        condition, isolated = self.condition, self._start.backend.isolated
         try:
             opened = await self.open()
             steps = await opened.summaries()
             condition.plan = self._way.plan(steps)
-            condition.kept = await self._last_kept(opened, steps)
+            condition.kept = await last_kept(opened, steps, isolated=isolated)
             if condition.plan.estimate_s <= EAGER_RESUME_S:
                 self.resume()
         except RepriseError as error:
@@ -464,15 +464,6 @@ class LiveSession:
             log.warning("%s", unknown)
         else:
             self.condition.held_by = info.holder
-
-    async def _last_kept(self, opened: SessionLog, steps: list[StepSummary]) -> Kept | None:
-        """The last saved state that a sandbox can start from."""
-        kept = trees(steps, isolated=self._start.backend.isolated)
-        for step in reversed(steps):
-            if step.kind == "restart" and step.tree in kept:
-                async for record in opened.records(step.seq, step.seq + 1, outputs=False):
-                    return Kept(step.seq, record.step.new.at, "tree")
-        return None
 
     @property
     def state(self) -> State:
@@ -530,14 +521,14 @@ class LiveSession:
             self._resume.cancel()
 
     async def _bring_back(self) -> None:
-        opened = await self.writable()
+        opened, isolated = await self.writable(), self._start.backend.isolated
         while True:
             await asyncio.shield(self.launch())
             link = self.link
             await link.guest.ready()
             steps = await opened.summaries()
             self.condition.plan = chosen = self._way.plan(steps)
-            self.condition.kept = await self._last_kept(opened, steps)
+            self.condition.kept = await last_kept(opened, steps, isolated=isolated)
             self._router.stands()
             started = time.monotonic()
             try:

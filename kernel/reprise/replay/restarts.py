@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from reprise.log.model import USER, NewStep
 from reprise.log.postgres import now_us
-from reprise.log.store import Blobs, StepSummary
+from reprise.log.store import Blobs, LogReader, StepSummary
+from reprise.replay.condition import Kept
 from reprise.replay.executor import IN_PLACE
 from reprise.workspace.manifest import Manifest
 
@@ -19,6 +20,16 @@ def trees(steps: list[StepSummary], *, isolated: bool) -> set[str]:
     """The restart trees that a sandbox can start from: those of its own kind of workspace."""
     found = {step.tree for step in steps if step.tree is not None}
     return found - {IN_PLACE} if isolated else found & {IN_PLACE}
+
+
+async def last_kept(reader: LogReader, steps: list[StepSummary], *, isolated: bool) -> Kept | None:
+    """The last saved state that a sandbox can start from."""
+    kept = trees(steps, isolated=isolated)
+    for step in reversed(steps):
+        if step.kind == "restart" and step.tree in kept:
+            async for record in reader.records(step.seq, step.seq + 1, outputs=False):
+                return Kept(step.seq, record.step.new.at, "tree")
+    return None
 
 
 def next_prompt(steps: list[StepSummary]) -> int:

@@ -19,6 +19,14 @@ By = Literal["agent", "edit", "mount"]
 EDITED_BY = "reprise_edited_by"
 
 
+_WHY: Mapping[By | None, str] = {
+    "agent": "An agent asked for step {seq}.",
+    "edit": "Step {seq} ran a cell that an agent wrote.",
+    "mount": "Step {seq} mounted what nobody vouches for.",
+    None: "Step {seq} ran what is not trusted.",
+}
+
+
 @dataclass(frozen=True)
 class Policy:
     """Whether output is static now.
@@ -37,6 +45,23 @@ class Policy:
         if self.rule == "auto":
             return self.since is not None
         return self.rule == "static"
+
+    def to_json(self, environment: str) -> dict[str, Json]:
+        """Whether output is static, from which step on, and why, for people.
+
+        environment: the name of the one whose rule this is.
+        """
+        return {
+            "static": self.static,
+            "since": self.since if self.rule == "auto" else None,
+            "rule": self.rule,
+            "why": self._why(environment) if self.static else None,
+        }
+
+    def _why(self, environment: str) -> str:
+        if self.rule == "static":
+            return f"The environment {environment} says that output is never live."
+        return _WHY[self.by].format(seq=self.since)
 
     def opened(self, since: int | None, by: By | None = None) -> Policy:
         """For a session whose first untrusted step is `since` (`LogReader.first_untrusted`)."""

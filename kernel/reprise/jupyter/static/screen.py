@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from reprise.jupyter.static import messages
@@ -29,14 +29,6 @@ SHARE = 0.1
 
 #: What reading and writing JSON of a stranger's raises: malformed, without end, or too deep.
 UNREADABLE = (ValueError, RecursionError)
-
-#: What made output static, at step `seq`.
-_WHY: Mapping[By | None, str] = {
-    "agent": "An agent asked for step {seq}.",
-    "edit": "Step {seq} ran a cell that an agent wrote.",
-    "mount": "Step {seq} mounted what nobody vouches for.",
-    None: "Step {seq} ran what is not trusted.",
-}
 
 _COMM = frozenset({"comm_open", "comm_msg", "comm_close"})
 
@@ -65,20 +57,10 @@ class Screen:
 
     def to_json(self) -> dict[str, Json]:
         """Whether output is static, from which step on, and why, for people."""
-        since = self._policy.since if self._policy.rule == "auto" else None
-        return {
-            "static": self.static,
-            "since": since,
-            "rule": self._policy.rule,
-            "why": self._why() if self.static else None,
-        }
-
-    def _why(self) -> str:
-        if self._policy.rule == "static":
-            return f"The environment {self._environment} says that output is never live."
-        if self._policy.since is None:
-            return "The kernel is going over to another session."
-        return _WHY[self._policy.by].format(seq=self._policy.since)
+        said = self._policy.to_json(self._environment)
+        if self.static and not self._policy.static:
+            said |= {"static": True, "why": "The kernel is going over to another session."}
+        return said
 
     # what makes it so -------------------------------------------------------------------------
 
