@@ -558,6 +558,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/kernels/{kernel}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Which session a kernel of this server has; the kernel itself is not asked */
+        get: operations["getKernel"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/me": {
         parameters: {
             query?: never;
@@ -1026,6 +1043,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sessions/{session}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let a session come back now, or stop its coming back; no step is touched
+         * @description `start` begins a resume that waits, goes on with one that was stopped, and tries again where
+         *     another kernel held the session. `cancel` stops a resume. 409 `no-kernel` without a kernel.
+         */
+        post: operations["resumeSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sessions/{session}/rewind": {
         parameters: {
             query?: never;
@@ -1085,6 +1126,31 @@ export interface paths {
         };
         /** The skills that the session has mounted, and how their content stands now */
         get: operations["listSessionSkills"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sessions/{session}/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        /**
+         * How a session stands now, told at once
+         * @description Of a running kernel what it says of itself (a `status_request` over its control channel says
+         *     the same, docs/messages.md); it wakes nothing and waits for no step. Of a session that no
+         *     kernel holds what the log says: `resting`, with the `plan` of its way back.
+         */
+        get: operations["getSessionStatus"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2168,102 +2234,6 @@ export interface components {
                 sessions: string[] | null;
             }[];
         };
-        /**
-         * Something happened in a conversation with the agent that this server runs
-         * @description Told after it was recorded; what was said and done stands in the conversation's entries only.
-         */
-        EventConversation: {
-            /** @enum {unknown} */
-            action: "begun" | "turn-began" | "turn-continued" | "turn-ended" | "question" | "decided" | "undone" | "deleted";
-            /** @description Whether the question is an approval, and not one of the model's own */
-            approval?: boolean;
-            /** @description Who did it, as Jupyter knows this person, "anonymous", or "agent" */
-            by: string;
-            conversation: string;
-            /** @description frame, terminal, timeout or cancelled */
-            how?: string;
-            question?: string;
-            /** @description How the turn ended */
-            status?: string;
-            turn?: number;
-        };
-        /** An act that widens rights waits for a person, or was pressed */
-        EventDecision: {
-            /** @enum {unknown} */
-            action: "asked" | "pressed";
-            /** @description Who asked or pressed, as Jupyter knows this person, or "anonymous" */
-            by: string;
-            decision: string;
-            /** @description Which button was pressed */
-            option?: string | null;
-            /** @description What is to be decided */
-            title?: string;
-        };
-        /** A named environment was changed through Reprise's API */
-        EventEnvironment: {
-            /** @enum {unknown} */
-            action: "created" | "removed" | "hosts-allowed" | "hosts-denied";
-            /** @description Who asked, as Jupyter knows this person, or "anonymous" */
-            by: string;
-            environment: string;
-            places?: string[];
-            /** @description Where hosts were allowed for, or taken from, this session alone */
-            session?: string;
-        };
-        /** A job of Reprise's API was begun, or has ended */
-        EventJob: {
-            /** @enum {unknown} */
-            action: "queued" | "done" | "failed" | "cancelled";
-            /** @description Who asked for it, as Jupyter knows this person, or "anonymous" */
-            by: string;
-            job: string;
-            /** @enum {unknown} */
-            kind: "verify" | "check" | "workspace" | "changes" | "import" | "cell" | "command" | "skill" | "environment" | "environment-check" | "skill-import";
-            session?: string;
-        };
-        /** A policy of the agent was set through Reprise's API */
-        EventPolicy: {
-            /** @enum {unknown} */
-            action: "set";
-            /** @description Who set it, as Jupyter knows this person, or "anonymous" */
-            by: string;
-            digest: string;
-            /** @description personal, team/NAME or organisation */
-            scope: string;
-            version: number;
-        };
-        /** Something was done with a session through Reprise's API */
-        EventSession: {
-            /** @enum {unknown} */
-            action: "begun" | "deleted" | "forked" | "rewound";
-            /** @description Who asked, as Jupyter knows this person, or "anonymous" */
-            by: string;
-            fork?: string;
-            session: string;
-        };
-        /**
-         * Something was done with a skill through Reprise's API
-         * @description Told after the act was committed. What is done on a command line or by another server is not told
-         *     here; the catalog's own history (`reprise skills log`, `/skills/{skill}/history`) holds everything.
-         */
-        EventSkill: {
-            /** @enum {unknown} */
-            action: "added" | "promotion-requested" | "approved" | "refused" | "withdrawn" | "released" | "deprecated" | "undeprecated" | "restored" | "trusted" | "distrusted" | "revoked" | "reinstated" | "appointed" | "dismissed" | "team-created";
-            /** @description Who asked, as Jupyter knows this person, or "anonymous" */
-            by: string;
-            /** @description sha256 of the skill's folder */
-            digest?: string;
-            /** @description Who was appointed or dismissed */
-            login?: string;
-            /** @description Of the skill */
-            name?: string;
-            /** @description Of the version in its scope */
-            number?: number;
-            /** @description Id of the request */
-            promotion?: string;
-            /** @description personal, team/NAME or organisation */
-            scope: string;
-        };
         FileEntry: {
             mode: number;
             path: string;
@@ -2346,6 +2316,102 @@ export interface components {
             bytes: number;
             number: number;
         }[];
+        LiveStatus: {
+            backend: {
+                isolated: boolean;
+                /** @description What stands between the code and this machine, in a sentence */
+                isolation: string;
+                name: string;
+            };
+            /** @description Why the sandbox went last, until a step has ended well since */
+            death: {
+                at: components["schemas"]["Moment"];
+                /** @description Bytes, where it went over its memory */
+                limit: number | null;
+                /** @description The step that ran in it */
+                seq: number | null;
+                text: string;
+                what: string;
+            } | null;
+            environment: {
+                digest: string | null;
+                name: string;
+            };
+            /** @description Who writes the session instead */
+            held: Record<string, never> | null;
+            /** @description The language kernel's name */
+            language: string;
+            /** @description How this process' last resume went */
+            last_resume: {
+                at: components["schemas"]["Moment"];
+                /** @description Steps that were cut short, which cannot be played again */
+                left_out: number[];
+                seconds: number;
+                /** @description The step that it came back to */
+                seq: number;
+                /** @description How many were played */
+                steps: number;
+            } | null;
+            memory: {
+                /** @description Bytes; null where there is none */
+                limit: number | null;
+                /** @description Bytes; null while no state stands */
+                used: number | null;
+            };
+            network: {
+                /** @description That rules let it reach; ["*"] where nothing holds it back */
+                hosts: string[];
+                /** @description Whether anything can be reached */
+                open: boolean;
+                text: string;
+            };
+            output: {
+                /**
+                 * @description Of the environment
+                 * @enum {string}
+                 */
+                rule: "auto" | "static" | "live";
+                /** @description The step from which on it is */
+                since: number | null;
+                static: boolean;
+                why: string | null;
+            };
+            /** @description What coming back takes, where it has to */
+            plan: {
+                estimate_s: number;
+                /** @description The step after which it begins; null for an empty sandbox */
+                start_seq: number | null;
+                steps: number;
+            } | null;
+            /** @description How far a resume has come, or had when it was stopped */
+            resume: {
+                done: number;
+                elapsed_s: number;
+                estimate_s: number;
+                /** @description Seconds to go, judged by what was played so far */
+                remaining_s: number;
+                start_seq: number | null;
+                total: number;
+            } | null;
+            /** @description The step that runs */
+            running: number | null;
+            /** @description null until the kernel has taken one */
+            session: string | null;
+            /** @description When it was accepted */
+            since: string | null;
+            /** @description The last saved state that a sandbox can begin from */
+            snapshot: {
+                at: components["schemas"]["Moment"];
+                /** @enum {string} */
+                kind: "tree" | "snapshot";
+                seq: number;
+            } | null;
+            state: components["schemas"]["SessionState"];
+            /** @description null until the log is open */
+            steps: number | null;
+            /** @description What a start is doing that takes long; why the session is held, or cannot be had */
+            text: string | null;
+        };
         Login: string;
         /** @description Whether this person may act in the personal scope, or in those of others */
         May: {
@@ -2553,6 +2619,14 @@ export interface components {
             }[];
             steps: number;
         };
+        /**
+         * @description `starting`: nothing has to be brought back. `resuming`: it comes back. `waiting`: it would
+         *     take over 30 s, so it begins with the first cell. `ready`, `running`: it stands. `stopped`:
+         *     somebody stopped the resume. `held`: another kernel writes it. `failed`: it cannot be brought
+         *     back now. `resting`: no kernel holds it (over REST only).
+         * @enum {string}
+         */
+        SessionState: "starting" | "resuming" | "waiting" | "ready" | "running" | "stopped" | "held" | "failed" | "resting";
         Skill: {
             /** @description What it asks to be approved beforehand; a request, which grants nothing */
             allowed_tools: string[];
@@ -2744,165 +2818,6 @@ export interface components {
         };
         /** @description An idempotency key; asked twice under it, the step runs once */
         StepKey: string;
-        /** @description As `/conversations/{conversation}/questions/{question}` */
-        TakesAnswer: {
-            decision: components["schemas"]["AnswerText"];
-            id?: components["schemas"]["MessageId"];
-            question: components["schemas"]["QuestionId"];
-            reason?: components["schemas"]["Reason"];
-            rejected?: components["schemas"]["Rejected"];
-            /** @constant */
-            type: "answer";
-        };
-        /** @description Stop the turn that runs; the second time, without waiting for what runs to end */
-        TakesCancel: {
-            id?: components["schemas"]["MessageId"];
-            /** @constant */
-            type: "cancel";
-        };
-        /** @description Go on with the newest turn, where it was cut */
-        TakesContinue: {
-            id?: components["schemas"]["MessageId"];
-            /** @constant */
-            type: "continue";
-        };
-        /** @description What the page answers to `notebook`; up to 64 MiB, and no `done` comes */
-        TakesNotebookAnswer: {
-            answer: Record<string, never>;
-            id?: components["schemas"]["MessageId"];
-            request: number;
-            /** @constant */
-            type: "notebook-answer";
-        };
-        /** @description It has it open no more */
-        TakesNotebookClosed: {
-            id?: components["schemas"]["MessageId"];
-            /** @constant */
-            type: "notebook-closed";
-        };
-        /** @description This page has the conversation's notebook open, and answers for it */
-        TakesNotebookOpen: {
-            id?: components["schemas"]["MessageId"];
-            /** @constant */
-            type: "notebook-open";
-        };
-        /** @description A person wants the agent to work in this page, and not in another one */
-        TakesNotebookTake: {
-            id?: components["schemas"]["MessageId"];
-            /** @constant */
-            type: "notebook-take";
-        };
-        /** @description Words of a person, which begin a turn */
-        TakesSay: {
-            brought?: components["schemas"]["Brought"];
-            id?: components["schemas"]["MessageId"];
-            text: components["schemas"]["Words"];
-            /** @constant */
-            type: "say";
-        };
-        /** @description The answer so far was of an attempt that failed */
-        TellsAgain: {
-            /** @constant */
-            type: "again";
-        };
-        /** @description The turn was cut, and can be continued */
-        TellsCut: {
-            text: string;
-            /** @constant */
-            type: "cut";
-        };
-        /**
-         * @description A piece of the answer that comes, for eyes only; the entry `answered` holds it whole. A
-         *     reader that is slow misses some
-         */
-        TellsDelta: {
-            delta: Record<string, never>;
-            /** @constant */
-            type: "delta";
-        };
-        TellsDone: {
-            id: components["schemas"]["MessageId"];
-            /** @constant */
-            type: "done";
-        };
-        /** @description No turn runs any more */
-        TellsEnded: {
-            status: string;
-            /** @constant */
-            type: "ended";
-        };
-        TellsEntry: {
-            entry: components["schemas"]["ConversationEntry"];
-            /** @constant */
-            type: "entry";
-        };
-        /** @description after: where this begins. last: the newest entry there is */
-        TellsHello: {
-            after: number;
-            conversation: components["schemas"]["Id"];
-            last: number;
-            owner: string | null;
-            running: boolean;
-            /** @constant */
-            type: "hello";
-            yours: boolean;
-        };
-        /** @description Whether the agent works with the notebook in this page from now on */
-        TellsLease: {
-            holds: boolean;
-            /** @constant */
-            type: "lease";
-        };
-        TellsNote: {
-            text: string;
-            /** @constant */
-            type: "note";
-        };
-        /** @description To be answered by `notebook-answer`. asks: as docs/agent-notebook.md says */
-        TellsNotebook: {
-            asks: Record<string, never>;
-            request: number;
-            /** @constant */
-            type: "notebook";
-        };
-        /**
-         * @description Where an approval that waits is pressed; null for a question of the model's own, and for
-         *     whoever may not press
-         */
-        TellsQuestion: {
-            decision: string | null;
-            frame: string | null;
-            question: string;
-            /** @constant */
-            type: "question";
-            yours: boolean;
-        };
-        /** @description error: as of `Refused`. id: null where the message had none that could be read */
-        TellsRefused: {
-            error: Record<string, never>;
-            id: components["schemas"]["MessageId"] | null;
-            /** @constant */
-            type: "refused";
-        };
-        /** @description What a running call shows, for eyes only */
-        TellsShown: {
-            call: string;
-            text: string;
-            /** @constant */
-            type: "shown";
-        };
-        /** @description The turn is being stopped; what runs ends first */
-        TellsStopping: {
-            /** @constant */
-            type: "stopping";
-        };
-        /** @description All that was stored was told. ended: of the newest turn, null while it is open */
-        TellsTold: {
-            after: number;
-            ended: string | null;
-            /** @constant */
-            type: "told";
-        };
         /** @description Of all pages */
         Total: number;
         TurnBegun: {
@@ -3955,6 +3870,35 @@ export interface operations {
             default: components["responses"]["Refused"];
         };
     };
+    getKernel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description As Jupyter names it */
+                kernel: components["schemas"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A kernel of this server's, Reprise's or another */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        kernel: components["schemas"]["Id"];
+                        reprise: boolean;
+                        /** @description null while it has taken none */
+                        session: string | null;
+                    };
+                };
+            };
+            default: components["responses"]["Refused"];
+        };
+    };
     getMe: {
         parameters: {
             query?: never;
@@ -4788,6 +4732,39 @@ export interface operations {
             default: components["responses"]["Refused"];
         };
     };
+    resumeSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @enum {string} */
+                    op: "start" | "cancel";
+                };
+            };
+        };
+        responses: {
+            /** @description How it stands right after */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        state: components["schemas"]["SessionState"];
+                    };
+                };
+            };
+            default: components["responses"]["Refused"];
+        };
+    };
     rewindSession: {
         parameters: {
             query?: never;
@@ -4872,6 +4849,30 @@ export interface operations {
                             trusted: boolean;
                         }[];
                     };
+                };
+            };
+            default: components["responses"]["Refused"];
+        };
+    };
+    getSessionStatus: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description In one shape, whatever the state */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LiveStatus"];
                 };
             };
             default: components["responses"]["Refused"];
