@@ -34,8 +34,7 @@ export type Call<M extends HttpMethod> = <
   M extends keyof paths[P]
     ? ParseAsResponse<
         SuccessResponse<
-          ResponseObjectMap<paths[P][M] & Record<string | number, unknown>>,
-          `${string}/${string}`
+          ResponseObjectMap<paths[P][M] & Record<string | number, unknown>>
         >,
         I
       >

@@ -34,11 +34,13 @@ export function DecisionFrame(props: {
   trans: TranslationBundle;
   decision: string;
   frame: string;
+  /** One part of a decision that is pressed part by part (an edit, cell by cell). */
+  part?: string;
   /** For screen readers: what is decided here. */
   title: string;
   decided: (how: { how: string; option: string | null; told: string }) => void;
-}): JSX.Element {
-  const { api, themes, trans, decision, frame, title, decided } = props;
+}): React.JSX.Element {
+  const { api, themes, trans, decision, frame, part, title, decided } = props;
   const iframe = React.useRef<HTMLIFrameElement>(null);
   const [height, setHeight] = React.useState(FIRST_HEIGHT);
   const [error, setError] = React.useState<unknown>(null);
@@ -93,7 +95,7 @@ export function DecisionFrame(props: {
     return () => window.removeEventListener('message', heard);
   }, [api, decision, decided]);
 
-  const address = `${URLExt.join(new URL(api.settings.baseUrl, window.location.href).origin, frame)}?theme=${theme}`;
+  const address = `${URLExt.join(new URL(api.settings.baseUrl, window.location.href).origin, frame)}?theme=${theme}${part === undefined ? '' : `&part=${encodeURIComponent(part)}`}`;
   return (
     <div className="jp-Reprise-decision">
       {error !== null && <ErrorNotice error={error} trans={trans} />}

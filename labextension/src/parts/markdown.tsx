@@ -15,11 +15,11 @@ export function SafeBundle(props: {
   metadata?: IRenderMime.IMimeModel['metadata'];
   className?: string;
   onRendered?: (node: HTMLElement) => void;
-}): JSX.Element {
+}): React.JSX.Element {
   const { rendermime, data, metadata, className, onRendered } = props;
   const holder = React.useRef<HTMLDivElement>(null);
   const shown = React.useRef<{ widget: IRenderMime.IRenderer; type: string } | null>(null);
-  const type = rendermime.preferredMimeType({ ...data } as never, 'ensure');
+  const type = rendermime.preferredMimeType({ ...data }, 'ensure');
 
   React.useEffect(() => {
     const node = holder.current;
@@ -69,7 +69,7 @@ export function SafeMarkdown(props: {
   text: string;
   className?: string;
   onRendered?: (node: HTMLElement) => void;
-}): JSX.Element {
+}): React.JSX.Element {
   const data = React.useMemo(() => ({ 'text/markdown': props.text }), [props.text]);
   return (
     <SafeBundle

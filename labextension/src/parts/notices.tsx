@@ -13,7 +13,7 @@ import { moment } from './words';
 export function Empty(props: {
   lines: readonly string[];
   action?: { label: string; run: () => void };
-}): JSX.Element {
+}): React.JSX.Element {
   return (
     <div className="jp-Reprise-empty">
       {props.lines.map(line => (
@@ -29,7 +29,10 @@ export function Empty(props: {
 }
 
 /** Grey bars after 300 ms, words after 2 s: what comes at once flickers otherwise. */
-export function Loading(props: { trans: TranslationBundle; rows?: number }): JSX.Element | null {
+export function Loading(props: {
+  trans: TranslationBundle;
+  rows?: number;
+}): React.JSX.Element | null {
   const [stage, setStage] = React.useState(0);
   React.useEffect(() => {
     const timers = [setTimeout(setStage, 300, 1), setTimeout(setStage, 2_000, 2)];
@@ -53,7 +56,7 @@ export function Notice(props: {
   kind: 'info' | 'warning' | 'error';
   children: React.ReactNode;
   actions?: React.ReactNode;
-}): JSX.Element {
+}): React.JSX.Element {
   const icon: LabIcon = { info: infoIcon, warning: warningIcon, error: errorIcon }[props.kind];
   return (
     <div
@@ -72,7 +75,7 @@ export function ErrorNotice(props: {
   error: unknown;
   trans: TranslationBundle;
   again?: () => void;
-}): JSX.Element {
+}): React.JSX.Element {
   const { error, trans } = props;
   const message = error instanceof Error ? error.message : String(error);
   const details =
@@ -109,7 +112,7 @@ export function ErrorNotice(props: {
 export function ConnectionNotice(props: {
   connection: IConnection;
   trans: TranslationBundle;
-}): JSX.Element {
+}): React.JSX.Element {
   return (
     <UseSignal signal={props.connection.changed} initialArgs={props.connection.line}>
       {() => <OffLine {...props} line={props.connection.line} />}
@@ -121,7 +124,7 @@ function OffLine(props: {
   connection: IConnection;
   trans: TranslationBundle;
   line: Line;
-}): JSX.Element | null {
+}): React.JSX.Element | null {
   const { connection, trans, line } = props;
   const [, tick] = React.useReducer((count: number) => count + 1, 0);
   const waits = line.state === 'offline';

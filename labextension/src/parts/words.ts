@@ -70,9 +70,8 @@ export function firstLine(text: string, most = 200): string {
       : line;
 }
 
-// eslint-disable-next-line no-control-regex -- these are the characters that are meant
-const UNSEEN =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+/** Controls, soft hyphens, marks of direction, joiners: all that a reader cannot see. */
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
 /**
  * Text to its last byte: what cannot be seen, or turns the direction of what follows, written out
@@ -80,9 +79,14 @@ const UNSEEN =
  */
 export function exact(text: string): string {
   return text.replace(UNSEEN, each => {
-    const code = each.charCodeAt(0);
+    const code = each.codePointAt(0) ?? 0;
+    if (code === 0x09 || code === 0x0a) {
+      return each;
+    }
     return code < 0x100
       ? `\\x${code.toString(16).padStart(2, '0')}`
-      : `\\u${code.toString(16).padStart(4, '0')}`;
+      : code > 0xffff
+        ? `\\U${code.toString(16).padStart(8, '0')}`
+        : `\\u${code.toString(16).padStart(4, '0')}`;
   });
 }

@@ -50,5 +50,5 @@ export default tseslint.config(
       '@typescript-eslint/no-unsafe-assignment': 'off'
     }
   },
-  { files: ['*.config.js', '*.config.ts'], extends: [tseslint.configs.disableTypeChecked] }
+  { files: ['*.config.mjs', '*.config.ts'], extends: [tseslint.configs.disableTypeChecked] }
 );
