@@ -2234,6 +2234,102 @@ export interface components {
                 sessions: string[] | null;
             }[];
         };
+        /**
+         * Something happened in a conversation with the agent that this server runs
+         * @description Told after it was recorded; what was said and done stands in the conversation's entries only.
+         */
+        EventConversation: {
+            /** @enum {unknown} */
+            action: "begun" | "turn-began" | "turn-continued" | "turn-ended" | "question" | "decided" | "undone" | "deleted";
+            /** @description Whether the question is an approval, and not one of the model's own */
+            approval?: boolean;
+            /** @description Who did it, as Jupyter knows this person, "anonymous", or "agent" */
+            by: string;
+            conversation: string;
+            /** @description frame, terminal, timeout or cancelled */
+            how?: string;
+            question?: string;
+            /** @description How the turn ended */
+            status?: string;
+            turn?: number;
+        };
+        /** An act that widens rights waits for a person, or was pressed */
+        EventDecision: {
+            /** @enum {unknown} */
+            action: "asked" | "pressed";
+            /** @description Who asked or pressed, as Jupyter knows this person, or "anonymous" */
+            by: string;
+            decision: string;
+            /** @description Which button was pressed */
+            option?: string | null;
+            /** @description What is to be decided */
+            title?: string;
+        };
+        /** A named environment was changed through Reprise's API */
+        EventEnvironment: {
+            /** @enum {unknown} */
+            action: "created" | "removed" | "hosts-allowed" | "hosts-denied";
+            /** @description Who asked, as Jupyter knows this person, or "anonymous" */
+            by: string;
+            environment: string;
+            places?: string[];
+            /** @description Where hosts were allowed for, or taken from, this session alone */
+            session?: string;
+        };
+        /** A job of Reprise's API was begun, or has ended */
+        EventJob: {
+            /** @enum {unknown} */
+            action: "queued" | "done" | "failed" | "cancelled";
+            /** @description Who asked for it, as Jupyter knows this person, or "anonymous" */
+            by: string;
+            job: string;
+            /** @enum {unknown} */
+            kind: "verify" | "check" | "workspace" | "changes" | "import" | "cell" | "command" | "skill" | "environment" | "environment-check" | "skill-import";
+            session?: string;
+        };
+        /** A policy of the agent was set through Reprise's API */
+        EventPolicy: {
+            /** @enum {unknown} */
+            action: "set";
+            /** @description Who set it, as Jupyter knows this person, or "anonymous" */
+            by: string;
+            digest: string;
+            /** @description personal, team/NAME or organisation */
+            scope: string;
+            version: number;
+        };
+        /** Something was done with a session through Reprise's API */
+        EventSession: {
+            /** @enum {unknown} */
+            action: "begun" | "deleted" | "forked" | "rewound";
+            /** @description Who asked, as Jupyter knows this person, or "anonymous" */
+            by: string;
+            fork?: string;
+            session: string;
+        };
+        /**
+         * Something was done with a skill through Reprise's API
+         * @description Told after the act was committed. What is done on a command line or by another server is not told
+         *     here; the catalog's own history (`reprise skills log`, `/skills/{skill}/history`) holds everything.
+         */
+        EventSkill: {
+            /** @enum {unknown} */
+            action: "added" | "promotion-requested" | "approved" | "refused" | "withdrawn" | "released" | "deprecated" | "undeprecated" | "restored" | "trusted" | "distrusted" | "revoked" | "reinstated" | "appointed" | "dismissed" | "team-created";
+            /** @description Who asked, as Jupyter knows this person, or "anonymous" */
+            by: string;
+            /** @description sha256 of the skill's folder */
+            digest?: string;
+            /** @description Who was appointed or dismissed */
+            login?: string;
+            /** @description Of the skill */
+            name?: string;
+            /** @description Of the version in its scope */
+            number?: number;
+            /** @description Id of the request */
+            promotion?: string;
+            /** @description personal, team/NAME or organisation */
+            scope: string;
+        };
         FileEntry: {
             mode: number;
             path: string;
@@ -2818,6 +2914,165 @@ export interface components {
         };
         /** @description An idempotency key; asked twice under it, the step runs once */
         StepKey: string;
+        /** @description As `/conversations/{conversation}/questions/{question}` */
+        TakesAnswer: {
+            decision: components["schemas"]["AnswerText"];
+            id?: components["schemas"]["MessageId"];
+            question: components["schemas"]["QuestionId"];
+            reason?: components["schemas"]["Reason"];
+            rejected?: components["schemas"]["Rejected"];
+            /** @constant */
+            type: "answer";
+        };
+        /** @description Stop the turn that runs; the second time, without waiting for what runs to end */
+        TakesCancel: {
+            id?: components["schemas"]["MessageId"];
+            /** @constant */
+            type: "cancel";
+        };
+        /** @description Go on with the newest turn, where it was cut */
+        TakesContinue: {
+            id?: components["schemas"]["MessageId"];
+            /** @constant */
+            type: "continue";
+        };
+        /** @description What the page answers to `notebook`; up to 64 MiB, and no `done` comes */
+        TakesNotebookAnswer: {
+            answer: Record<string, never>;
+            id?: components["schemas"]["MessageId"];
+            request: number;
+            /** @constant */
+            type: "notebook-answer";
+        };
+        /** @description It has it open no more */
+        TakesNotebookClosed: {
+            id?: components["schemas"]["MessageId"];
+            /** @constant */
+            type: "notebook-closed";
+        };
+        /** @description This page has the conversation's notebook open, and answers for it */
+        TakesNotebookOpen: {
+            id?: components["schemas"]["MessageId"];
+            /** @constant */
+            type: "notebook-open";
+        };
+        /** @description A person wants the agent to work in this page, and not in another one */
+        TakesNotebookTake: {
+            id?: components["schemas"]["MessageId"];
+            /** @constant */
+            type: "notebook-take";
+        };
+        /** @description Words of a person, which begin a turn */
+        TakesSay: {
+            brought?: components["schemas"]["Brought"];
+            id?: components["schemas"]["MessageId"];
+            text: components["schemas"]["Words"];
+            /** @constant */
+            type: "say";
+        };
+        /** @description The answer so far was of an attempt that failed */
+        TellsAgain: {
+            /** @constant */
+            type: "again";
+        };
+        /** @description The turn was cut, and can be continued */
+        TellsCut: {
+            text: string;
+            /** @constant */
+            type: "cut";
+        };
+        /**
+         * @description A piece of the answer that comes, for eyes only; the entry `answered` holds it whole. A
+         *     reader that is slow misses some
+         */
+        TellsDelta: {
+            delta: Record<string, never>;
+            /** @constant */
+            type: "delta";
+        };
+        TellsDone: {
+            id: components["schemas"]["MessageId"];
+            /** @constant */
+            type: "done";
+        };
+        /** @description No turn runs any more */
+        TellsEnded: {
+            status: string;
+            /** @constant */
+            type: "ended";
+        };
+        TellsEntry: {
+            entry: components["schemas"]["ConversationEntry"];
+            /** @constant */
+            type: "entry";
+        };
+        /** @description after: where this begins. last: the newest entry there is */
+        TellsHello: {
+            after: number;
+            conversation: components["schemas"]["Id"];
+            last: number;
+            owner: string | null;
+            running: boolean;
+            /** @constant */
+            type: "hello";
+            yours: boolean;
+        };
+        /** @description Whether the agent works with the notebook in this page from now on */
+        TellsLease: {
+            holds: boolean;
+            /** @constant */
+            type: "lease";
+        };
+        TellsNote: {
+            text: string;
+            /** @constant */
+            type: "note";
+        };
+        /** @description To be answered by `notebook-answer`. asks: as docs/agent-notebook.md says */
+        TellsNotebook: {
+            asks: Record<string, never>;
+            request: number;
+            /** @constant */
+            type: "notebook";
+        };
+        /**
+         * @description Where an approval that waits is pressed; null for a question of the model's own, and for
+         *     whoever may not press
+         */
+        TellsQuestion: {
+            decision: string | null;
+            frame: string | null;
+            question: string;
+            /** @constant */
+            type: "question";
+            yours: boolean;
+        };
+        /** @description error: as of `Refused`. id: null where the message had none that could be read */
+        TellsRefused: {
+            error: Record<string, never>;
+            id: components["schemas"]["MessageId"] | null;
+            /** @constant */
+            type: "refused";
+        };
+        /** @description What a running call shows, for eyes only */
+        TellsShown: {
+            call: string;
+            text: string;
+            /** @constant */
+            type: "shown";
+        };
+        /** @description The turn is being stopped; what runs ends first */
+        TellsStopping: {
+            /** @constant */
+            type: "stopping";
+        };
+        /** @description All that was stored was told. ended: of the newest turn, null while it is open */
+        TellsTold: {
+            after: number;
+            ended: string | null;
+            /** @constant */
+            type: "told";
+        };
         /** @description Of all pages */
         Total: number;
         TurnBegun: {
