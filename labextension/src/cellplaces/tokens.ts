@@ -1,4 +1,4 @@
-/** Places at a cell where parts add notes: its header and its footer. */
+// Places at a cell where parts add notes: its header and its footer (interfaces only).
 
 import type { Cell } from '@jupyterlab/cells';
 import { Token } from '@lumino/coreutils';
