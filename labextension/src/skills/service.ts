@@ -258,6 +258,17 @@ export class Skills implements ISkills, IDisposable {
     return this._api.get('/jobs/{job}', { params: { path: { job: id }, query } });
   }
 
+  async outputs(id: string, after: number): Promise<ISkills.IShownText> {
+    const answer = await this._api.get('/jobs/{job}/outputs', {
+      params: { path: { job: id }, query: { after, wait: 20 } }
+    });
+    return {
+      text: answer.outputs.map(shownText).join(''),
+      next: answer.next,
+      ended: answer.ended
+    };
+  }
+
   async cancelJob(id: string): Promise<void> {
     await this._api.post('/jobs/{job}/cancel', { params: { path: { job: id } } });
   }
@@ -512,6 +523,27 @@ function sent(file: ISkills.ISentFile): {
   return typeof content === 'string'
     ? { path, executable, text: content }
     : { path, executable, base64: base64(content) };
+}
+
+/** An output of a step as text: what it printed, or how it failed; of pictures nothing. */
+function shownText(output: readonly unknown[]): string {
+  const [type, content] = output;
+  if (typeof content !== 'object' || content === null) {
+    return '';
+  }
+  const { text, data, traceback } = content as {
+    text?: unknown;
+    data?: { 'text/plain'?: unknown };
+    traceback?: unknown;
+  };
+  if (type === 'stream') {
+    return typeof text === 'string' ? text : '';
+  }
+  if (type === 'error') {
+    return Array.isArray(traceback) ? `${traceback.map(String).join('\n')}\n` : '';
+  }
+  const plain = data?.['text/plain'];
+  return typeof plain === 'string' ? `${plain}\n` : '';
 }
 
 /** A name that the server takes; it is for people only. */

@@ -94,6 +94,13 @@ export namespace ISkills {
     readonly content: string | Uint8Array;
   }
 
+  export interface IShownText {
+    readonly text: string;
+    /** To be given as `after`. */
+    readonly next: number;
+    readonly ended: boolean;
+  }
+
   /** What the strict check says of one skill that was sent. */
   export interface IChecked {
     readonly folder: string;
@@ -162,6 +169,8 @@ export interface ISkills {
   addArchive(archive: Blob, filename: string, names: readonly string[]): Promise<ISkills.Arrivals>;
   /** Begins to add the skills of a Git repository. */
   importGit(source: string, ref?: string, subfolder?: string): Promise<ISkills.Job>;
+  /** What a job's step has shown behind `after` (-1: from the start), as text; waits for more. */
+  outputs(id: string, after: number): Promise<ISkills.IShownText>;
   job(id: string, version?: number): Promise<ISkills.Job>;
   cancelJob(id: string): Promise<void>;
   imported(id: string): Promise<ISkills.Arrivals>;

@@ -1,0 +1,320 @@
+// The Skills panel: scopes as tabs, a search, the list, promotions that wait, and where files are dropped.
+
+import { ReactWidget } from '@jupyterlab/apputils';
+import { addIcon, Button, FilterBox, refreshIcon, fileUploadIcon } from '@jupyterlab/ui-components';
+import { Signal, ISignal } from '@lumino/signaling';
+import * as React from 'react';
+
+import { skillIcon } from '../parts/icons';
+import { ConnectionNotice, Empty, ErrorNotice, Loading } from '../parts/notices';
+import { IAsked, useAsked, useChanges } from './asked';
+import { Context, IContext, useSkills } from './context';
+import { SkillList } from './list';
+import { SHIPPED } from './names';
+import { Requests } from './requests';
+import { ITab, panelId, tabId, Tabs } from './tabs';
+import { ISkills } from './tokens';
+import { scope as scopeWord } from './words';
+
+/** Entries that are shown at first, and more each time. */
+const STEP = 100;
+/** Milliseconds after the last key until the server is asked. */
+const TYPED = 200;
+
+const ALL = 'all';
+const PROMOTIONS = 'promotions';
+const GROUP = 'jp-reprise-skills';
+
+export class SkillsPanel extends ReactWidget {
+  constructor(private readonly _context: IContext) {
+    super();
+    this.id = 'jp-reprise-skills';
+    this.addClass('jp-Reprise');
+    this.addClass('jp-Reprise-skills');
+    this.title.icon = skillIcon;
+    this.title.caption = _context.trans.__('Skills');
+    this.node.setAttribute('role', 'region');
+    this.node.setAttribute('aria-label', _context.trans.__('Skills'));
+  }
+
+  /** The entry that a command without arguments is about. */
+  get active(): ISkills.IEntry | null {
+    return this._active;
+  }
+
+  /** Emitted when the search is to have the focus. */
+  get focused(): ISignal<this, void> {
+    return this._focused;
+  }
+
+  /** Shows the scope, and has the search focused. */
+  find(): void {
+    this._focused.emit();
+  }
+
+  protected override onActivateRequest(): void {
+    this._focused.emit();
+  }
+
+  protected override render(): React.JSX.Element {
+    return (
+      <Context.Provider value={this._context}>
+        <Panel
+          focused={this._focused}
+          active={entry => {
+            this._active = entry;
+          }}
+        />
+      </Context.Provider>
+    );
+  }
+
+  private _active: ISkills.IEntry | null = null;
+  private readonly _focused = new Signal<this, void>(this);
+}
+
+function Panel(props: {
+  focused: ISignal<unknown, void>;
+  active: (entry: ISkills.IEntry) => void;
+}): React.JSX.Element {
+  const { skills, api, trans, open } = useSkills();
+  const [tab, setTab] = React.useState<string>(ALL);
+  const [words, setWords] = React.useState('');
+  const [limit, setLimit] = React.useState(STEP);
+  const [over, setOver] = React.useState(0);
+  const root = React.useRef<HTMLDivElement>(null);
+
+  const scopes = useAsked('scopes', () => skills.scopes());
+  const promotions = useAsked('promotions', () => skills.promotions());
+  const list = useAsked(`${tab} ${words}`, signal =>
+    tab === PROMOTIONS
+      ? Promise.resolve(null)
+      : skills.list({ words, limit, ...(tab === ALL ? {} : { scope: tab }) }, signal)
+  );
+  const { again } = list;
+  React.useEffect(() => {
+    if (limit > STEP) {
+      again();
+    }
+  }, [limit, again]);
+  useChanges(
+    skills,
+    () => true,
+    () => {
+      list.again();
+      promotions.again();
+      scopes.again();
+    }
+  );
+  React.useEffect(() => {
+    const focus = (): void => {
+      root.current?.querySelector<HTMLElement>('input')?.focus();
+    };
+    props.focused.connect(focus);
+    return () => {
+      props.focused.disconnect(focus);
+    };
+  }, [props.focused]);
+
+  const shared = (scopes.value ?? []).filter(each => each.scope !== 'personal');
+  const tabs: ITab<string>[] = [
+    { id: ALL, label: trans.__('All') },
+    { id: 'personal', label: scopeWord('personal', trans) },
+    ...shared.map(each => ({ id: each.scope, label: scopeWord(each.scope, trans) })),
+    { id: SHIPPED, label: scopeWord(SHIPPED, trans) },
+    ...(shared.length > 0 || (promotions.value?.length ?? 0) > 0
+      ? [
+          {
+            id: PROMOTIONS,
+            label: trans.__('Promotions'),
+            count: promotions.value?.length || undefined
+          }
+        ]
+      : [])
+  ];
+
+  return (
+    <div
+      ref={root}
+      className={`jp-Reprise-skills-body${over > 0 ? ' jp-mod-over' : ''}`}
+      onDragEnter={event => {
+        if (event.dataTransfer.types.includes('Files')) {
+          event.preventDefault();
+          setOver(count => count + 1);
+        }
+      }}
+      onDragLeave={() => setOver(count => Math.max(0, count - 1))}
+      onDragOver={event => {
+        if (event.dataTransfer.types.includes('Files')) {
+          event.preventDefault();
+          event.dataTransfer.dropEffect = 'copy';
+        }
+      }}
+      onDrop={event => {
+        setOver(0);
+        if (event.dataTransfer.types.includes('Files')) {
+          event.preventDefault();
+          event.stopPropagation();
+          void open.importSkills(event.dataTransfer);
+        }
+      }}
+    >
+      <div className="jp-Reprise-skills-head">
+        <h2 className="jp-Reprise-panel-title">{trans.__('Skills')}</h2>
+        <div className="jp-Reprise-skills-tools" role="toolbar" aria-label={trans.__('Skills')}>
+          <Button minimal title={trans.__('New skill')} onClick={() => void open.create()}>
+            <addIcon.react tag="span" aria-hidden="true" />
+            <span className="jp-sr-only">{trans.__('New skill')}</span>
+          </Button>
+          <Button
+            minimal
+            title={trans.__('Import skills')}
+            onClick={() => void open.importSkills()}
+          >
+            <fileUploadIcon.react tag="span" aria-hidden="true" />
+            <span className="jp-sr-only">{trans.__('Import skills')}</span>
+          </Button>
+          <Button
+            minimal
+            title={trans.__('Look again')}
+            onClick={() => {
+              list.again();
+              promotions.again();
+              scopes.again();
+            }}
+          >
+            <refreshIcon.react tag="span" aria-hidden="true" />
+            <span className="jp-sr-only">{trans.__('Look again')}</span>
+          </Button>
+        </div>
+      </div>
+      <Search show={setWords} />
+      <Tabs
+        group={GROUP}
+        label={trans.__('Scopes')}
+        tabs={tabs}
+        current={tab}
+        show={next => {
+          setTab(next);
+          setLimit(STEP);
+        }}
+      />
+      <ConnectionNotice connection={api.connection} trans={trans} />
+      <div
+        id={panelId(GROUP)}
+        className="jp-Reprise-skills-list"
+        role="tabpanel"
+        aria-labelledby={tabId(GROUP, tab)}
+        aria-busy={list.asking}
+      >
+        {tab === PROMOTIONS ? (
+          <Requests asked={promotions} />
+        ) : (
+          <Found
+            list={list}
+            tab={tab}
+            words={words}
+            more={() => setLimit(limit + STEP)}
+            active={props.active}
+          />
+        )}
+      </div>
+      {over > 0 && (
+        <div className="jp-Reprise-skills-drop" aria-hidden="true">
+          {trans.__('Drop skills here: a folder, or an archive. Nothing of them is run.')}
+        </div>
+      )}
+    </div>
+  );
+}
+
+function Search(props: { show: (words: string) => void }): React.JSX.Element {
+  const { trans } = useSkills();
+  const timer = React.useRef<ReturnType<typeof setTimeout>>(undefined);
+  React.useEffect(() => () => clearTimeout(timer.current), []);
+  return (
+    <div className="jp-Reprise-skills-search">
+      <FilterBox
+        placeholder={trans.__('Search skills')}
+        useFuzzyFilter={false}
+        updateFilter={(_, query) => {
+          clearTimeout(timer.current);
+          timer.current = setTimeout(props.show, TYPED, (query ?? '').slice(0, 200));
+        }}
+      />
+    </div>
+  );
+}
+
+function Found(props: {
+  list: IAsked<ISkills.IPage | null>;
+  tab: string;
+  words: string;
+  more: () => void;
+  active: (entry: ISkills.IEntry) => void;
+}): React.JSX.Element {
+  const { list, tab, words, more, active } = props;
+  const { trans, open } = useSkills();
+  const page = list.value;
+  if (page === undefined || page === null) {
+    return list.error === undefined ? (
+      <Loading trans={trans} rows={4} />
+    ) : (
+      <ErrorNotice error={list.error} trans={trans} again={list.again} />
+    );
+  }
+  const found = trans._n('%1 skill', '%1 skills', page.total, page.total.toLocaleString());
+  return (
+    <>
+      {list.error !== undefined && (
+        <ErrorNotice error={list.error} trans={trans} again={list.again} />
+      )}
+      <p className="jp-sr-only" role="status">
+        {found}
+      </p>
+      {page.entries.length === 0 ? (
+        words !== '' ? (
+          <Empty
+            lines={[
+              trans.__('No skill fits "%1".', words),
+              trans.__('Names, descriptions and texts were looked at.')
+            ]}
+          />
+        ) : (
+          <Empty
+            lines={nothing(tab, trans.__.bind(trans))}
+            {...(tab === 'personal' || tab === ALL
+              ? { action: { label: trans.__('New skill'), run: () => void open.create() } }
+              : {})}
+          />
+        )
+      ) : (
+        <SkillList
+          entries={page.entries}
+          total={page.total}
+          more={page.next === null ? null : more}
+          scoped={tab === ALL}
+          label={found}
+          active={active}
+        />
+      )}
+    </>
+  );
+}
+
+function nothing(tab: string, say: (text: string) => string): readonly string[] {
+  if (tab === SHIPPED) {
+    return [say('All that comes with Reprise was added to your own.')];
+  }
+  if (tab === 'personal' || tab === ALL) {
+    return [
+      say('A skill teaches the agent one piece of work.'),
+      say('It is a folder with a SKILL.md, and often scripts.'),
+      say('Drop one here, or write one.')
+    ];
+  }
+  return [
+    say('Nothing is published here yet.'),
+    say('To give a skill to others, open it and choose Promote.')
+  ];
+}
