@@ -1,6 +1,7 @@
 // What every view of this part is given: the service, words, safe rendering, and how to open things.
 
 import type { IEditorServices } from '@jupyterlab/codeeditor';
+import type { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
@@ -51,6 +52,8 @@ export interface IContext {
   readonly trans: TranslationBundle;
   readonly rendermime: IRenderMimeRegistry;
   readonly editors: IEditorServices;
+  /** Colours texts that are compared; null where an application has none. */
+  readonly languages: IEditorLanguageRegistry | null;
   readonly announcer: IAnnouncer;
   readonly sessions: ISessions | null;
   readonly open: IOpener;

@@ -3,6 +3,7 @@
 import * as React from 'react';
 
 import { Empty, ErrorNotice, Loading } from '../parts/notices';
+import { moved } from '../parts/roving';
 import { count, exact, size } from '../parts/words';
 import { useAsked } from './asked';
 import { useSkills } from './context';
@@ -13,6 +14,8 @@ import { ISkills } from './tokens';
 
 /** Files that are listed at first, and more each time. */
 const STEP = 500;
+/** Rows that Page Up and Page Down go by. */
+const PAGE = 10;
 
 export function Files(props: {
   named: ISkills.IName;
@@ -47,23 +50,12 @@ export function Files(props: {
   const file = all.find(each => each.path === chosen?.path) ?? all[0];
   const row = file === undefined ? 0 : all.indexOf(file);
   const go = (event: React.KeyboardEvent): void => {
-    const to = {
-      ArrowDown: row + 1,
-      ArrowUp: row - 1,
-      Home: 0,
-      End: all.length - 1,
-      PageDown: row + 10,
-      PageUp: row - 10
-    }[event.key];
-    if (to === undefined) {
-      return;
-    }
-    event.preventDefault();
-    const next = Math.max(0, Math.min(Math.min(all.length, most) - 1, to));
-    const found = all[next];
-    if (found !== undefined) {
+    const to = moved(event.key, row, Math.min(all.length, most), PAGE);
+    const found = to === null ? undefined : all[to];
+    if (to !== null && found !== undefined) {
+      event.preventDefault();
       choose({ path: found.path, line: null });
-      list.current?.querySelector<HTMLElement>(`[data-row="${next}"]`)?.focus();
+      list.current?.querySelector<HTMLElement>(`[data-row="${to}"]`)?.focus();
     }
   };
   return (

@@ -2,6 +2,7 @@
 
 import * as React from 'react';
 
+import { moved } from '../parts/roving';
 import { count, exact, firstLine } from '../parts/words';
 import { StandingBadge } from './badges';
 import { useSkills } from './context';
@@ -32,21 +33,13 @@ export function SkillList(props: IListProps): React.JSX.Element {
   const current = Math.min(at, Math.max(0, entries.length - 1));
 
   const go = (to: number): void => {
-    const next = Math.max(0, Math.min(entries.length - 1, to));
-    setAt(next);
-    list.current?.querySelector<HTMLElement>(`[data-row="${next}"]`)?.focus();
+    setAt(to);
+    list.current?.querySelector<HTMLElement>(`[data-row="${to}"]`)?.focus();
   };
   const pressed = (event: React.KeyboardEvent): void => {
-    const to = {
-      ArrowDown: current + 1,
-      ArrowUp: current - 1,
-      Home: 0,
-      End: entries.length - 1,
-      PageDown: current + PAGE,
-      PageUp: current - PAGE
-    }[event.key];
+    const to = moved(event.key, current, entries.length, PAGE);
     const entry = entries[current];
-    if (to !== undefined) {
+    if (to !== null) {
       go(to);
     } else if (event.key === 'Enter' && entry !== undefined) {
       open.skill(entry.named);

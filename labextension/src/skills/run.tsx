@@ -168,7 +168,7 @@ function Outcome(props: {
 }): React.JSX.Element {
   const { run, busy, step } = props;
   const { trans } = useSkills();
-  const summary: Readonly<Record<string, unknown>> = run.job.summary ?? {};
+  const summary = (run.job.summary ?? {}) as Readonly<Record<string, unknown>>;
   const seq = typeof summary.seq === 'number' ? summary.seq : null;
   const outcome = typeof summary.outcome === 'string' ? summary.outcome : null;
   return (
