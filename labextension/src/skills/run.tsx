@@ -7,6 +7,7 @@ import { ErrorNotice, Notice } from '../parts/notices';
 import { exact } from '../parts/words';
 import { argumentsOf } from './arguments';
 import { useSkills } from './context';
+import { failureOf } from './importing';
 import { ISkills } from './tokens';
 
 // eslint-disable-next-line no-control-regex -- colours of a terminal are what is meant
@@ -187,7 +188,7 @@ function Outcome(props: {
         {busy
           ? exact(run.job.progress.text || trans.__('Running…'))
           : run.job.error
-            ? exact(run.job.error.message)
+            ? exact(failureOf(run.job) ?? run.job.state)
             : outcome === 'ok'
               ? trans.__('It ended well.')
               : trans.__('It ended: %1.', exact(outcome ?? run.job.state))}{' '}
