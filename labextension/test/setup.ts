@@ -11,14 +11,17 @@ class Observer {
   }
 }
 
-vi.stubGlobal('ResizeObserver', globalThis.ResizeObserver ?? Observer);
-vi.stubGlobal('IntersectionObserver', globalThis.IntersectionObserver ?? Observer);
-window.matchMedia ??= (query: string) =>
-  ({
-    matches: false,
-    media: query,
-    addEventListener: () => undefined,
-    removeEventListener: () => undefined
-  }) as unknown as MediaQueryList;
-window.DragEvent ??= class DragEvent extends MouseEvent {} as typeof window.DragEvent;
-Element.prototype.scrollIntoView ??= () => undefined;
+// Services are tried in Node alone: `// @vitest-environment node`.
+if (typeof window !== 'undefined') {
+  vi.stubGlobal('ResizeObserver', globalThis.ResizeObserver ?? Observer);
+  vi.stubGlobal('IntersectionObserver', globalThis.IntersectionObserver ?? Observer);
+  window.matchMedia ??= (query: string) =>
+    ({
+      matches: false,
+      media: query,
+      addEventListener: () => undefined,
+      removeEventListener: () => undefined
+    }) as unknown as MediaQueryList;
+  window.DragEvent ??= class DragEvent extends MouseEvent {} as typeof window.DragEvent;
+  Element.prototype.scrollIntoView ??= () => undefined;
+}

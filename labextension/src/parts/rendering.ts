@@ -31,7 +31,7 @@ const NEVER =
 
 /** Attributes that load something, name something of the page's, or move an element. */
 const NOT_KEPT =
-  /^(on|data-command|style$|id$|name$|srcset$|background$|poster$|ping$|formaction$|class$)/i;
+  /^(on|data-|style$|id$|name$|srcset$|background$|poster$|ping$|formaction$|class$)/i;
 
 /** Marks of Markdown's own that a stranger's classes would have to be kept for: code's language. */
 const KEPT_CLASS = /^(language-[\w+#.-]{1,40}|jp-RenderedHTMLCommon)$/;
