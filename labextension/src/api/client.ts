@@ -161,7 +161,7 @@ export class Api implements IApi, IDisposable {
   private _onEvent(_: unknown, emission: Event.Emission): void {
     const about = EVENTS.exec(emission.schema_id)?.[1];
     if (about !== undefined) {
-      this._events.emit({ ...emission, about });
+      this._events.emit({ ...emission, about } as unknown as RepriseEvent);
     }
   }
 

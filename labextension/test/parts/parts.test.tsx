@@ -59,7 +59,7 @@ describe('exact text', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), text => {
         expect(exact(text)).not.toMatch(/[\p{Cf}\p{Zl}\p{Zp}]|(?![\n\t])\p{Cc}/u);
-        const visible = [...text].filter(each => !/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(each));
+        const visible = Array.from(text).filter(each => !/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(each));
         let at = 0;
         for (const each of visible) {
           at = exact(text).indexOf(each, at) + each.length;
