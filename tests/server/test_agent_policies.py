@@ -155,3 +155,69 @@ def test_a_program_that_keeps_cookies_is_none(client: httpx.Client) -> None:
     headers = {"Cookie": "username-localhost-8888=x; _xsrf=y"}
     body = {"scope": "personal", "policy": "rules: []"}
     assert client.put("policies", json=body, headers=headers).status_code == 200
+
+
+# One act, and the calls of before -----------------------------------------------------------------
+
+
+def test_one_act_is_tried_on_what_binds_and_on_a_draft(client: httpx.Client) -> None:
+    asked = {"tool": "mcp/crm/find", "isolated": True}
+    said = client.post("policy-trials", json=asked).json()
+    assert (said["verdict"]["decision"], said["verdict"]["rule"]) == ("ask", "server/ask-first")
+    assert said["now"] == said["verdict"]
+    assert said["levels"][0]["level"] == "server"
+    draft = "rules:\n  - {name: no-crm, decision: deny, tool: mcp/crm/*}\n"
+    said = client.post("policy-trials", json={**asked, "policy": draft}).json()
+    assert (said["verdict"]["rule"], said["now"]["rule"]) == ("personal/no-crm", "server/ask-first")
+    # As a team's, it stands between the server's and one's own.
+    said = client.post("policy-trials", json={**asked, "policy": draft, "scope": "team/ml"}).json()
+    assert [each["level"] for each in said["levels"]][:2] == ["server", "team/ml"]
+    broken = client.post("policy-trials", json={**asked, "policy": "rules: 1"})
+    assert refused(broken, 400, "bad-policy")["problems"]
+    refused(client.post("policy-trials", json={"tool": "no_such_tool"}), 400, "usage")
+
+
+@pytest.mark.parametrize(
+    ("asked", "decision", "rule"),
+    [
+        ({"tool": "run_cells", "isolated": True}, "allow", "default/run"),
+        ({"tool": "run_cells", "isolated": False}, "ask", "default/run"),
+        ({"tool": "run_cells", "isolated": True, "tainted": ["network"]}, "allow", "default/run"),
+        (
+            {
+                "tool": "run_cells",
+                "isolated": True,
+                "tainted": ["network"],
+                "network": ["a.example"],
+            },
+            "ask",
+            "taint",
+        ),
+        ({"tool": "load_skill", "skill": "x", "standing": "revoked"}, "deny", "revoked"),
+    ],
+    ids=range(5),
+)
+def test_the_situation_counts(
+    client: httpx.Client, asked: dict[str, Any], decision: str, rule: str
+) -> None:
+    client.put("policies", json={"scope": "personal", "policy": "rules: []"})
+    verdict = client.post("policy-trials", json=asked).json()["verdict"]
+    assert (verdict["decision"], verdict["rule"]) == (decision, rule)
+
+
+def test_a_command_that_is_more_than_words_matches_no_pattern(client: httpx.Client) -> None:
+    draft = "rules:\n  - {name: log, decision: deny, tool: none}\n"
+    for shell, plain in (("git log", True), ("git log; id", False)):
+        asked = {"tool": "run_command", "shell": shell, "isolated": True, "policy": draft}
+        assert client.post("policy-trials", json=asked).json()["plain"] is plain
+
+
+def test_the_tools_are_told_as_policies_name_them(client: httpx.Client) -> None:
+    said = client.get("policy-tools").json()
+    assert {"tool": "run_command", "effect": "run"} in said["tools"]
+    assert not said["isolated"]  # these servers run on the backend `process`
+
+
+def test_a_policy_is_tried_on_ones_newest_calls(client: httpx.Client) -> None:
+    said = client.post("policy-checks", json={"policy": POLICY, "recent": True}).json()
+    assert said["trial"] == {"calls": 0, "changes": []}

@@ -15,7 +15,7 @@ import uuid
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from reprise.errors import TooLarge
 from reprise.log.as_json import iso
@@ -55,12 +55,22 @@ class Progress:
         }
 
 
+class Kept(Protocol):
+    """What a job keeps besides its result, to be read in parts. size: in bytes."""
+
+    @property
+    def size(self) -> int: ...
+    def close(self) -> None: ...
+
+
 @dataclass(frozen=True)
 class Done:
-    """What came of a job. summary: short, part of the job itself.  result: all of it, if more."""
+    """What came of a job. summary: short, part of the job itself.  result: all of it, if more.
+    kept: the same, in a form that is read in parts."""
 
     summary: Mapping[str, Json]
     result: Mapping[str, Json] | None = None
+    kept: Kept | None = None
 
 
 class Outputs:
@@ -164,6 +174,7 @@ class Job:
         self.summary: Mapping[str, Json] | None = None
         self.error: Mapping[str, Json] | None = None
         self.result: Result | None = None
+        self.kept: Kept | None = None
         #: Counts its changes; who has seen version N waits for the next.
         self.version = 0
         self._outputs = Outputs()
@@ -201,9 +212,10 @@ class Job:
         *,
         summary: Mapping[str, Json] | None = None,
         result: Result | None = None,
+        kept: Kept | None = None,
         error: Mapping[str, Json] | None = None,
     ) -> None:
-        self.summary, self.result, self.error = summary, result, error
+        self.summary, self.result, self.kept, self.error = summary, result, kept, error
         self.ended_at = _now_us()
         self.ended_clock = time.monotonic()
         self.cancelling = False
@@ -244,6 +256,10 @@ class Job:
             count = self._outputs.count
         return {"outputs": found, "next": count - 1, "skipped": skipped}
 
+    @property
+    def kept_bytes(self) -> int:
+        return sum(each.size for each in (self.result, self.kept) if each is not None)
+
     def to_json(self) -> dict[str, Json]:
         state = self.state
         return {
@@ -267,8 +283,9 @@ class Job:
 
     def forget(self) -> None:
         """Let go of what it keeps. Whoever waits hears of a change."""
-        if self.result is not None:
-            self.result.close()
+        for each in (self.result, self.kept):
+            if each is not None:
+                each.close()
         self._changed()
 
 

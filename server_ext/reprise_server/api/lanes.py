@@ -11,7 +11,7 @@ from typing import Final
 
 from reprise.errors import RepriseError, TooLarge
 from reprise.log.model import Json
-from reprise_server.api.job import Done, Job, Result, State
+from reprise_server.api.job import Done, Job, Kept, Result, State
 from reprise_server.api.refusals import refusal
 
 #: What a job does. It ends by itself, or by being cancelled; then it has let go of everything.
@@ -43,6 +43,7 @@ class _Ending:
     state: State
     summary: Mapping[str, Json] | None = None
     result: Result | None = None
+    kept: Kept | None = None
     error: Mapping[str, Json] | None = None
 
 
@@ -126,7 +127,13 @@ class Lanes:
             ending = await self._carry_out(order)
         finally:
             order.let_go()
-        job.end(ending.state, summary=ending.summary, result=ending.result, error=ending.error)
+        job.end(
+            ending.state,
+            summary=ending.summary,
+            result=ending.result,
+            kept=ending.kept,
+            error=ending.error,
+        )
         self._on_end(job)
 
     async def _carry_out(self, order: Order) -> _Ending:
@@ -147,8 +154,8 @@ class Lanes:
         else:
             if job.cancelling:
                 # One that was interrupted tells what came of it.
-                return _Ending("cancelled", done.summary, result, CANCELLED)
-            return _Ending("done", done.summary, result)
+                return _Ending("cancelled", done.summary, result, done.kept, CANCELLED)
+            return _Ending("done", done.summary, result, done.kept)
         if job.cancelling:
             return _Ending("cancelled", error=CANCELLED)
         return _Ending("failed", error=refusal(failure).to_json()["error"])

@@ -13,11 +13,14 @@ from reprise.client.beside import past_workspace
 from reprise.client.comparison import Workspace, change_json, compared
 from reprise.client.holder import running_kernel
 from reprise.client.verification import verified
+from reprise.errors import TooLarge
 from reprise.log.as_json import check_json
 from reprise.log.postgres import Log
-from reprise.replay.report import StepReport
+from reprise.log.store import SessionInfo
+from reprise.replay.report import Report, StepReport
 from reprise.replay.verify import Replays, Scope
 from reprise_server.api.job import Done, Job, Progress
+from reprise_server.api.verify_report import VerifyReport
 from reprise_server.api.workspaces import Workspaces
 
 
@@ -52,14 +55,30 @@ async def verify_session(job: Job, session: uuid.UUID, scope: Scope, replays: Re
         tell()
 
     async with opened_log() as log:
-        steps = (await (await log.reader(session)).info()).steps
+        info = await (await log.reader(session)).info()
+        steps = info.steps
         total = max(0, (steps if scope.stop is None else min(scope.stop, steps)) - scope.start)
         report = await verified(
             log, session, scope=scope, replays=replays, on_step=on_step, on_progress=on_progress
         )
-    said = await asyncio.to_thread(report.to_json)
+    text = "writing the report"
+    tell()
+    kept = await asyncio.to_thread(_kept, report, info)
+    try:
+        said = await asyncio.to_thread(report.to_json)
+    except BaseException:
+        if kept is not None:
+            kept.close()
+        raise
     short = {name: said[name] for name in ("ok", "sentence", "took_s", "from", "replays", "counts")}
-    return Done(short, said)
+    return Done(short, said, kept)
+
+
+def _kept(report: Report, info: SessionInfo) -> VerifyReport | None:
+    try:
+        return VerifyReport(report, notebook=info.notebook, kernel=info.kernel)
+    except TooLarge:
+        return None
 
 
 async def check_record(job: Job, session: uuid.UUID) -> Done:

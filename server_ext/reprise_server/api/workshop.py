@@ -211,12 +211,12 @@ class Workshop:
         ended = [job for job in self._jobs.values() if job.ended]
         ended.sort(key=lambda job: job.ended_clock)
         kept_for = self._settings.jobs_kept_for
-        size = sum(job.result.size for job in ended if job.result is not None)
+        size = sum(job.kept_bytes for job in ended)
         for place, job in enumerate(ended):
             many = len(ended) - place > self._settings.jobs_kept
             if not many and size <= _RESULTS_BYTES and now - job.ended_clock < kept_for:
                 break
-            size -= 0 if job.result is None else job.result.size
+            size -= job.kept_bytes
             self._remove(job)
         if self._timer is not None:
             self._timer.cancel()
