@@ -28,7 +28,7 @@ class SessionEnvironmentEndpoint(SessionEndpoint):
         log = await self.service.log()
         return await _told(await chosen_of(log, self.session(asked)))
 
-    @operation("execute", status=201, patience_s=120.0, widens=True)
+    @operation("execute", _GOVERNANCE, status=201, patience_s=120.0, widens=True)
     async def post(self, asked: Asked) -> Any:
         """Moving to where more can be reached takes the session's files there: that is pressed."""
         log = await self.service.log()
