@@ -3,7 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Message } from '@lumino/messaging';
 
-import { HoverBox, ReactWidget } from '@jupyterlab/ui-components';
+import { ReactWidget } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
 import * as React from 'react';
 
@@ -28,6 +28,10 @@ export interface IActs {
 /** Milliseconds between two questions for memory and steps while the popup is open. */
 const LOOK_AGAIN = 2_000;
 
+/** Pixels: how wide it is, and how near it comes to the window's edge. */
+const WIDTH = 360;
+const EDGE = 8;
+
 export class StatusPopup extends ReactWidget {
   constructor(
     private readonly session: INotebookSession,
@@ -51,12 +55,8 @@ export class StatusPopup extends ReactWidget {
   launch(): void {
     this.anchor.setAttribute('aria-expanded', 'true');
     Widget.attach(this, document.body);
-    void this.renderPromise?.then(() => {
-      if (!this.isDisposed) {
-        this.place();
-        this.node.focus();
-      }
-    });
+    this.place();
+    this.node.focus({ preventScroll: true });
   }
 
   override dispose(): void {
@@ -127,23 +127,15 @@ export class StatusPopup extends ReactWidget {
     super.onBeforeDetach(message);
   }
 
+  /** Below the button, right edges together as far as the window has room. */
   private place(): void {
     const anchor = this.anchor.getBoundingClientRect();
-    const own = this.node.getBoundingClientRect();
-    HoverBox.setGeometry({
-      anchor,
-      host: document.body,
-      maxHeight: Math.min(560, window.innerHeight - 16),
-      minHeight: 80,
-      node: this.node,
-      // Right edges together, as far as the window has room to the left.
-      offset: {
-        horizontal: Math.max(8 - anchor.left, anchor.width - own.width),
-        vertical: { below: 4 }
-      },
-      privilege: 'below',
-      style: getComputedStyle(this.node)
-    });
+    const { style } = this.node;
+    const top = anchor.bottom + 4;
+    const right = Math.min(innerWidth - anchor.right, innerWidth - WIDTH - EDGE);
+    style.top = `${top}px`;
+    style.right = `${Math.max(EDGE, right)}px`;
+    style.maxHeight = `${Math.max(120, innerHeight - top - EDGE)}px`;
   }
 
   private timer: ReturnType<typeof setInterval> | undefined;
