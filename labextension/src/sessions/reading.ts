@@ -184,7 +184,16 @@ function network(said: Said | null): ISessionStatus['network'] {
 
 function back(said: Said | null): ISessionStatus['back'] {
   const seconds = number(said?.seconds);
-  return seconds === null ? null : { at: text(said?.at), seconds, steps: number(said?.steps) ?? 0 };
+  if (said === null || seconds === null) {
+    return null;
+  }
+  const left = Array.isArray(said.left_out) ? said.left_out : [];
+  return {
+    at: text(said.at),
+    seconds,
+    steps: number(said.steps) ?? 0,
+    leftOut: left.filter(each => typeof each === 'number')
+  };
 }
 
 function text(value: unknown): string | null {

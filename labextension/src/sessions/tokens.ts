@@ -105,6 +105,8 @@ export interface ISessionStatus {
     readonly at: string | null;
     readonly seconds: number;
     readonly steps: number;
+    /** Interrupted steps that were not played: what they had done is not here any more. */
+    readonly leftOut: readonly number[];
   } | null;
   /** When the page last heard from the kernel. */
   readonly heard: Date | null;
