@@ -3,6 +3,7 @@
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 import { IRenderMime, IRenderMimeRegistry, MimeModel } from '@jupyterlab/rendermime';
 import { TranslationBundle } from '@jupyterlab/translation';
+import { ReadonlyJSONObject } from '@lumino/coreutils';
 import { Panel, Widget } from '@lumino/widgets';
 
 import { Frame } from './frame';
@@ -86,10 +87,13 @@ export class OriginalRenderer extends Panel implements IRenderMime.IRenderer {
 
   /** What the router published beside the original: sanitised, with a line of what is held back. */
   private async _rest(model: IRenderMime.IMimeModel): Promise<void> {
-    const data = Object.fromEntries(
-      Object.entries(model.data).filter(([type]) => type !== ORIGINAL)
-    ) as Bundle;
-    const type = this._registry.preferredMimeType({ ...data } as never, 'ensure');
+    const data: Record<string, Bundle[string]> = {};
+    for (const [type, value] of Object.entries(model.data)) {
+      if (type !== ORIGINAL && value !== undefined) {
+        data[type] = value;
+      }
+    }
+    const type = this._registry.preferredMimeType(data as ReadonlyJSONObject, 'ensure');
     if (type === undefined) {
       return;
     }
