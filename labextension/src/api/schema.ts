@@ -534,6 +534,111 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/jobs/{job}/report": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job: components["parameters"]["Job"];
+            };
+            cookie?: never;
+        };
+        /** The report of a verify, without its steps */
+        get: operations["getReport"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/{job}/report/page": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job: components["parameters"]["Job"];
+            };
+            cookie?: never;
+        };
+        /**
+         * The report as one HTML page that needs nothing else, to keep or to send
+         * @description As `reprise verify --html` writes it. Offered for saving, never shown as a page of this server.
+         */
+        get: operations["getReportPage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/{job}/report/states/{number}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job: components["parameters"]["Job"];
+                /** @description From 0, in the order of the report */
+                number: number;
+            };
+            cookie?: never;
+        };
+        /** Files and variables of one state that was compared */
+        get: operations["getReportState"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/{job}/report/steps": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job: components["parameters"]["Job"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Its steps in rows, those that somebody has to look at first
+         * @description In the order different, could not run, volatile, skipped, same; within each in the order of
+         *     the steps.
+         */
+        get: operations["listReportSteps"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/{job}/report/steps/{seq}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job: components["parameters"]["Job"];
+                seq: components["parameters"]["Seq"];
+            };
+            cookie?: never;
+        };
+        /** One step, with what it showed then and on the replay */
+        get: operations["getReportStep"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/jobs/{job}/result": {
         parameters: {
             query?: never;
@@ -2677,6 +2782,147 @@ export interface components {
             part: string;
             reason?: components["schemas"]["Reason"];
         }[];
+        ReportAmounts: {
+            different: number;
+            not_compared: number;
+            same: number;
+            volatile: number;
+            /** @description Why nothing at all could be compared */
+            why_not: string | null;
+        };
+        /** @description A guess at where a difference comes from */
+        ReportCause: {
+            line: number | null;
+            /** @description What one can do about it; may be empty */
+            mend: string;
+            seq: number | null;
+            text: string;
+            what: string;
+        };
+        ReportCompared: {
+            /**
+             * @description Files: {path, kind, before, after, diff, volatile, since, causes}. Variables: {name, kind,
+             *     before, after, volatile, since, causes}. As `reprise verify --json` tells them.
+             */
+            different: Record<string, never>[];
+            different_total: number;
+            /** @description Why, by path or name */
+            not_compared: {
+                [key: string]: string;
+            };
+            not_compared_total: number;
+            same: number;
+            why_not: string | null;
+        };
+        ReportHead: {
+            backend: string;
+            /** @description Steps before it that were only played */
+            brought_back: number;
+            counts: {
+                [key: string]: number;
+            };
+            /** @description How the environment differs from the recorded one, in sentences */
+            environment_changes: string[];
+            /** @description The first step that was compared */
+            from: number;
+            /** @description What could not be compared at all, in sentences */
+            not_compared: string[];
+            /** @description Nothing differs and everything that should run could */
+            ok: boolean;
+            /** @description How large the HTML page is; null where it has too many steps for one */
+            page_bytes: number | null;
+            replays: number;
+            /** @description The verdict, for people */
+            sentence: string;
+            session: components["schemas"]["Id"];
+            states: {
+                /** @enum {string} */
+                against: "running kernel" | "recorded state" | "restart" | "second replay";
+                /** @description When the other state was taken down, in microseconds since 1970 */
+                at: number | null;
+                files: components["schemas"]["ReportAmounts"];
+                number: number;
+                /** @description The step after which it was compared */
+                seq: number;
+                variables: components["schemas"]["ReportAmounts"];
+                /** @enum {string} */
+                verdict: "same" | "volatile" | "different" | "not compared";
+            }[];
+            steps: number;
+            /** @description The path of the session's notebook */
+            title: string | null;
+            took_s: number;
+        };
+        /** @description One thing that a step showed, for people. Markup stands in `text` for reading. */
+        ReportPiece: {
+            /** @description Characters that are left out at the end of `text` */
+            cut: number;
+            image: null | {
+                bytes: number;
+                /** @description In base64; null where the report has no room for it */
+                data: string | null;
+                /** @enum {string} */
+                mime: "image/png" | "image/jpeg" | "image/svg+xml";
+            };
+            /** @enum {string} */
+            kind: "stdout" | "stderr" | "error" | "result" | "markup" | "image" | "question" | "end" | "note";
+            text: string;
+        };
+        ReportRow: {
+            /** @description The first three */
+            causes: components["schemas"]["ReportCause"][];
+            kind: string;
+            outcome: string | null;
+            /** @description Why it could not run or was skipped */
+            reason: string | null;
+            recorded_s: number;
+            /** @description Whether two replays differ from each other */
+            replays_differ: boolean | null;
+            /** @description How a second replay compares with the record */
+            second_replay: string | null;
+            seq: number;
+            /** @description The first line of what was asked for */
+            title: string;
+            took_s: number;
+            verdict: components["schemas"]["StepVerdict"];
+        };
+        ReportState: {
+            against: string;
+            at: number | null;
+            files: components["schemas"]["ReportCompared"];
+            seq: number;
+            variables: components["schemas"]["ReportCompared"];
+            verdict: string;
+        };
+        ReportStep: {
+            actor: string;
+            /** @description When it was accepted, in microseconds since 1970 */
+            at: number;
+            causes: components["schemas"]["ReportCause"][];
+            differences: {
+                diff: string;
+                kind: string;
+                recorded: string;
+                replayed: string;
+                volatile: boolean;
+                where: string;
+            }[];
+            kind: string;
+            /** @description Further differences that are not listed */
+            omitted: number;
+            outcome: string | null;
+            reason: string | null;
+            recorded: components["schemas"]["ReportPiece"][];
+            recorded_s: number;
+            /** @description Empty where it is the same as `recorded` */
+            replayed: components["schemas"]["ReportPiece"][];
+            replays_differ: boolean | null;
+            second_replay: string | null;
+            seq: number;
+            source: string;
+            took_s: number;
+            verdict: components["schemas"]["StepVerdict"];
+        };
         RewindWanted: {
             /** @description The last step to keep; left out: the last one that has ended */
             at?: number;
@@ -2914,6 +3160,8 @@ export interface components {
         };
         /** @description An idempotency key; asked twice under it, the step runs once */
         StepKey: string;
+        /** @enum {string} */
+        StepVerdict: "same" | "volatile" | "different" | "could not run" | "skipped";
         /** @description As `/conversations/{conversation}/questions/{question}` */
         TakesAnswer: {
             decision: components["schemas"]["AnswerText"];
@@ -4097,6 +4345,133 @@ export interface operations {
                         skipped: boolean;
                         state: components["schemas"]["JobState"];
                     };
+                };
+            };
+            default: components["responses"]["Refused"];
+        };
+    };
+    getReport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job: components["parameters"]["Job"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What it says as a whole, and of each state that was compared */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReportHead"];
+                };
+            };
+            default: components["responses"]["Refused"];
+        };
+    };
+    getReportPage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job: components["parameters"]["Job"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The page */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            default: components["responses"]["Refused"];
+        };
+    };
+    getReportState: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job: components["parameters"]["Job"];
+                /** @description From 0, in the order of the report */
+                number: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The first 500 differences of each kind, and how many there are */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReportState"];
+                };
+            };
+            default: components["responses"]["Refused"];
+        };
+    };
+    listReportSteps: {
+        parameters: {
+            query?: {
+                limit?: number;
+                offset?: number;
+                /** @description Only those that came out so */
+                verdict?: components["schemas"]["StepVerdict"][];
+            };
+            header?: never;
+            path: {
+                job: components["parameters"]["Job"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description `found` with such a verdict, of `total` steps */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        found: number;
+                        steps: components["schemas"]["ReportRow"][];
+                        total: number;
+                    };
+                };
+            };
+            default: components["responses"]["Refused"];
+        };
+    };
+    getReportStep: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job: components["parameters"]["Job"];
+                seq: components["parameters"]["Seq"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As `reprise verify --json` tells it, with `recorded` and `replayed` */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReportStep"];
                 };
             };
             default: components["responses"]["Refused"];
