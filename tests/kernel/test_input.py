@@ -79,3 +79,38 @@ def test_an_answer_that_nobody_asked_for_does_nothing(client: Client) -> None:
     assert client.run("3").value == "3"
     client.handle_input = lambda _: "the right one"
     assert client.prints("print(input())") == "the right one"
+
+
+def test_who_was_not_asked_may_answer(kernels: Kernels) -> None:
+    """The page that was asked was closed."""
+    kernel = kernels("process")
+    page, other = kernel.client(), kernel.client()
+    msg_id = page.execute("import getpass; word = getpass.getpass('Word? ')", allow_stdin=True)
+    page.wait(lambda heard: heard.type == "input_request")
+    [question] = other.ask("question_request", channel="control")["questions"]
+    assert question == {"msg_id": msg_id, "seq": 0, "prompt": "Word? ", "password": True}
+    said = {"msg_id": "another", "value": "x"}
+    assert other.ask("answer_request", said, channel="control")["answered"] is False
+    said = {"msg_id": msg_id, "value": "secret"}
+    assert other.ask("answer_request", said, channel="control")["answered"] is True
+    assert page.finish(msg_id).status == "ok"
+    assert page.prints("print(word)") == "secret"
+    assert other.ask("question_request", channel="control")["questions"] == []
+    assert other.ask("answer_request", said, channel="control")["answered"] is False
+    first = kernels.read(kernel).cells[0]
+    assert first.outcome is not None
+    assert first.outcome.new.inputs == (None,)
+
+
+def test_a_reply_names_its_step_and_the_record_does_not(kernels: Kernels) -> None:
+    kernel = kernels("process")
+    page = kernel.client()
+    page.run("print('one')")
+    ran = page.run("1 / 0")
+    [reply] = [heard for heard in ran.heard if heard.type == "execute_reply"]
+    named = reply.message["metadata"]["reprise"]
+    assert named == {"session": str(kernel.session), "step": 1, "outputs": 2}
+    assert "started" in reply.message["metadata"]  # what the language kernel says stays
+    record = kernels.read(kernel).cells[1]
+    assert record.outputs[-1].type == "execute_reply"
+    assert "reprise" not in record.outputs[-1].metadata

@@ -148,7 +148,7 @@ class Clients:
 
     def ask(self, request: Request, message: Message, tries: int = ASK_TRIES) -> None:
         """An input_request, to the client whose cell asks, as soon as its stdin is connected."""
-        asked = self._screen.question(message)
+        asked = self.as_asked(message)
         if self._stdin.send(join(request.idents, asked, self._signer)):
             return
         if tries > 0:
@@ -156,6 +156,10 @@ class Clients:
             loop.call_later(ASK_AGAIN_S, self.ask, request, message, tries - 1)
         else:
             log.warning("A cell asks for input, but its client has no stdin channel.")
+
+    def as_asked(self, message: Message) -> Message:
+        """An input_request as clients may have it. Raises Malformed."""
+        return self._screen.question(message)
 
     def close(self) -> None:
         for socket in (self._shell, self._control, self._stdin, self._iopub):

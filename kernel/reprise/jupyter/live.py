@@ -26,6 +26,7 @@ from reprise.log.model import (
     Status,
     Step,
     StepKind,
+    canonical,
 )
 from reprise.log.postgres import now_us
 from reprise.replay.deaths import why
@@ -122,6 +123,16 @@ class LiveStep:
                 content["execution_count"] += offset
                 return message.with_content(content)
         return message
+
+    def _named(self, reply: Message, step: Step) -> Message:
+        """With the step that it is of, for pages (docs/messages.md). The record has none of it."""
+        writer = self.session.writer
+        named = {"session": str(writer.session), "step": step.seq, "outputs": writer.next_output}
+        try:
+            metadata = {**reply.metadata(), "reprise": named}
+            return replace(reply, raw_metadata=canonical(metadata))
+        except ValueError:  # Malformed, or what JSON has no form for: passed on as it came
+            return reply
 
     def interrupt(self) -> None:
         """Interrupt the step; as soon as it has begun, if the kernel has not got to it yet.
@@ -255,7 +266,7 @@ class LiveStep:
             if died is not None:
                 self.session.rolled_back(link, self.killed)
         failed = run.reply_content.get("status") == "error"
-        reply = None if run.reply is None else self._numbered(run.reply)
+        reply = None if run.reply is None else self._named(self._numbered(run.reply), step)
         idle = run.idle or self._message("status", {"execution_state": "idle"})
         told_to_end = (
             died is not None

@@ -144,6 +144,8 @@ class Router:
             self._begin(self._resume_request(request))
         elif kind == "attach_request" and channel == "control":
             self._begin(self._attach(request))
+        elif kind in ("question_request", "answer_request") and channel == "control":
+            self._question(request)
         elif kind == "connect_request":
             self._clients.locally(request, {"status": "ok", **self._info.ports()})
         elif kind in PASSED_CONTROL and (channel == "control" or kind in PASSED_SHELL):
@@ -586,6 +588,20 @@ class Router:
             self._clients.show(make("reprise_attached", {"session": str(session)}), b"attached")
             self._clients.reply(request, {"status": "ok", "session": str(session), "steps": steps})
         self._clients.status(request, "idle")
+
+    def _question(self, request: Request) -> None:
+        """Which questions of cells wait, or an answer to one, from who is not its client."""
+        try:
+            content = request.message.content()
+        except Malformed as error:
+            log.warning("A %s was dropped: %s.", request.message.msg_type, error)
+            return
+        if request.message.msg_type == "question_request":
+            said: Json = [question.to_json() for question in self._asking.questions]
+            self._clients.reply(request, {"status": "ok", "questions": said})
+            return
+        answered = self._asking.answer(str(content.get("msg_id")), str(content.get("value", "")))
+        self._clients.reply(request, {"status": "ok", "answered": answered})
 
     async def _leave(self, *, interrupt: bool) -> None:
         """Nothing runs when a kernel goes over to another session. Raises UsageError."""

@@ -297,6 +297,10 @@ class SessionLog(LogReader, Protocol):
     def next_seq(self) -> int:
         """The seq that the next accepted step gets."""
 
+    @property
+    def next_output(self) -> int:
+        """The number that the next batch of outputs gets; a fork's own begin at 0."""
+
     async def append_step(self, new: NewStep) -> Step:
         """Commit a step (one round trip). Raises DatabaseUnavailable, LeaseLost, TooLarge."""
 

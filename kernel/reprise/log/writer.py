@@ -121,6 +121,10 @@ class Writer(Reader):
     def next_seq(self) -> int:
         return self._head.next_seq
 
+    @property
+    def next_output(self) -> int:
+        return self._head.next_output
+
     async def append_step(self, new: NewStep) -> Step:
         async with self._writing():
             claimed = self._unanswered.claim_step(new)

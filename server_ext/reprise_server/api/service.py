@@ -17,8 +17,10 @@ from reprise_server.api.conversing import Assemble, Conversing
 from reprise_server.api.deciding import Decisions
 from reprise_server.api.document import Document
 from reprise_server.api.limits import Limits
+from reprise_server.api.painters import Painters
 from reprise_server.api.places import Places
 from reprise_server.api.refusals import Refused
+from reprise_server.api.sanitised import Sanitised
 from reprise_server.api.sockets import Sockets
 from reprise_server.api.trees import Trees
 from reprise_server.api.workshop import Workshop
@@ -54,6 +56,8 @@ class Service:
         self._described = described
         self.trees = Trees()
         self.decisions = Decisions()
+        self.painters = Painters()
+        self.sanitised = Sanitised()
         self._held = 0
         self._log: Log | None = None
         self._login: str | None = None

@@ -1,0 +1,212 @@
+"""Which step is the newest of each notebook cell, and what one step has shown, read bit by bit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from reprise.log.lineage import Line, along, columns
+from reprise.log.model import Json, OutputEntry
+from reprise.log.reader import Reader, parse_entries, step_and_outcome
+from reprise.log.store import StepRecord
+
+#: Cells of one answer; a notebook with more is told the newest ones.
+CELLS: Final = 2_000
+#: Bytes of stored batches read at once, and rows; one row may be larger.
+PAGE_BYTES: Final = 4 << 20
+_PAGE_ROWS: Final = 200
+#: How often it is looked again where a step names cells that are not its own.
+_ROUNDS: Final = 5
+#: Rows that are looked through for a display.
+_LOOKED_AT: Final = 2_000
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """Where a batch of outputs stands: the part of the history, and its number there."""
+
+    part: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.part}.{self.number}"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Outputs of one step that were stored together. late: after the step's end."""
+
+    place: Place
+    late: bool
+    entries: tuple[OutputEntry, ...]
+
+
+def cell_of(payload: Mapping[str, Json]) -> str | None:
+    """The notebook's cell that a cell step ran, when its client said so."""
+    metadata = payload.get("metadata")
+    cell = metadata.get("cellId") if isinstance(metadata, Mapping) else None
+    return cell if isinstance(cell, str) else None
+
+
+async def newest_of_cells(reader: Reader, after: int = -1) -> list[StepRecord]:
+    """The newest step behind `after` of each cell, in order, without outputs."""
+    line = await reader.line()
+    found: dict[str, StepRecord] = {}
+    others: list[int] = []
+    for _ in range(_ROUNDS):
+        rows = await reader._ask(
+            along(
+                # In the canonical text a quote inside a string stands behind a backslash, so this
+                # finds keys, and nothing that somebody wrote in a cell (functions of json refuse
+                # bodies with NUL). A cell's own metadata may have such a key as well.
+                "SELECT cell, seq FROM (SELECT DISTINCT ON (named.cell) named.cell, s.seq"
+                " FROM line g JOIN reprise.steps s ON s.session = g.session"
+                "  AND s.seq >= g.first_seq AND s.seq < g.end_seq,"
+                " LATERAL (SELECT m[1] FROM regexp_matches(s.body::text,"
+                '  \'"cellId":"([^"\\\\]{1,200})"\', \'g\') AS m) AS named(cell)'
+                " WHERE s.kind = 'cell' AND s.seq > %s AND s.seq <> ALL(%s::bigint[])"
+                " ORDER BY named.cell, s.seq DESC) AS newest ORDER BY seq DESC LIMIT %s"
+            ),
+            [*columns(line), after, others, CELLS],
+        )
+        wanted = {cell: seq for cell, seq in rows if cell not in found}
+        records = {each.step.seq: each for each in await records_of(reader, set(wanted.values()))}
+        found |= {
+            cell: records[seq]
+            for cell, seq in wanted.items()
+            if cell_of(records[seq].step.payload) == cell
+        }
+        mistaken = {seq for cell, seq in wanted.items() if cell not in found} - set(others)
+        if not mistaken:
+            break
+        others += mistaken
+    return sorted(found.values(), key=lambda each: each.step.seq)
+
+
+async def records_of(reader: Reader, seqs: Collection[int]) -> list[StepRecord]:
+    """These steps, in order, without outputs."""
+    line = await reader.line()
+    found: list[StepRecord] = []
+    for place, part in enumerate(line):
+        own = [seq for seq in sorted(seqs) if part.first_seq <= seq < part.end_seq]
+        for at in range(0, len(own), _PAGE_ROWS):
+            rows = await reader._ask(
+                "SELECT s.seq, s.event, s.body::text, s.digest, o.event, o.body::text, o.chain"
+                " FROM reprise.steps s LEFT JOIN reprise.outcomes o"
+                " ON o.session = s.session AND o.seq = s.seq AND o.event < %s"
+                " WHERE s.session = %s AND s.seq = ANY(%s::bigint[]) ORDER BY s.seq",
+                [part.end_event, part.session, own[at : at + _PAGE_ROWS]],
+            )
+            later = await reader._later_outcomes(
+                line[place + 1 :], [row[0] for row in rows if row[4] is None]
+            )
+            for row in rows:
+                if row[0] in later:
+                    event, _, _, _, body, chain = later[row[0]]
+                    row = (*row[:4], event, body, chain)  # noqa: PLW2901
+                found.append(StepRecord(*step_and_outcome(row)))
+    return found
+
+
+async def batches(reader: Reader, seq: int, after: Place | None = None) -> tuple[list[Batch], bool]:
+    """The first outputs of a step behind `after`, and whether there are more of them by now."""
+    rows = await reader._ask(
+        along(
+            "SELECT part, number, late, body FROM ("
+            " SELECT g.place AS part, o.number, o.late, o.body::text AS body, o.size,"
+            "  sum(o.size) OVER (ORDER BY g.place, o.number) AS total"
+            "  FROM line g JOIN reprise.outputs o ON o.session = g.session"
+            "   AND o.event < g.end_event WHERE o.seq = %s AND (g.place, o.number) > (%s, %s)"
+            "  ORDER BY g.place, o.number LIMIT %s) AS page"
+            " WHERE total - size < %s ORDER BY part, number"
+        ),
+        [
+            *columns(await reader.line()),
+            seq,
+            *((-1, -1) if after is None else (after.part, after.number)),
+            _PAGE_ROWS + 1,
+            PAGE_BYTES,
+        ],
+    )
+    found = [
+        Batch(Place(part, number), late, tuple(parse_entries(body)))
+        for part, number, late, body in rows[:_PAGE_ROWS]
+    ]
+    if not found:
+        return [], False
+    left = await reader._ask(
+        along(
+            "SELECT EXISTS (SELECT FROM line g JOIN reprise.outputs o ON o.session = g.session"
+            " AND o.event < g.end_event WHERE o.seq = %s AND (g.place, o.number) > (%s, %s))"
+        ),
+        [*columns(await reader.line()), seq, found[-1].place.part, found[-1].place.number],
+    )
+    return found, bool(left[0][0])
+
+
+async def late_since(reader: Reader, outputs: int) -> tuple[list[int], int]:
+    """The steps that showed something after their end, in batches of this session's own numbered
+    `outputs` or higher; and how many batches it has by now."""
+    rows = await reader._ask(
+        "SELECT h.next_output, (SELECT array_agg(DISTINCT o.seq) FROM reprise.outputs o"
+        " WHERE o.session = h.session AND o.late AND o.number >= %s)"
+        " FROM reprise.heads h WHERE h.session = %s",
+        [outputs, reader.session],
+    )
+    return (sorted(rows[0][1] or []), rows[0][0]) if rows else ([], 0)
+
+
+async def naming_display(
+    reader: Reader, display: str, *, after: int = -1, before: int | None = None
+) -> list[tuple[int, OutputEntry]]:
+    """Entries of steps `after` < seq < `before` that show or update a display, in order."""
+    named = json.dumps(display)[1:-1]
+    rows = await reader._ask(
+        along(
+            "SELECT o.seq, o.body::text FROM line g JOIN reprise.outputs o"
+            " ON o.session = g.session AND o.event < g.end_event"
+            " WHERE o.seq > %s AND o.seq < %s"
+            # What is packed has to be looked into.
+            " AND (strpos(o.body::text, %s) > 0 OR left(o.body::text, 6) = '\"zstd:')"
+            " ORDER BY g.place, o.number LIMIT %s"
+        ),
+        [
+            *columns(await reader.line()),
+            after,
+            _END if before is None else before,
+            named,
+            _LOOKED_AT,
+        ],
+    )
+    return [
+        (seq, entry)
+        for seq, body in rows
+        for entry in parse_entries(body)
+        if display_of(entry) == display
+    ]
+
+
+def display_of(entry: OutputEntry) -> str | None:
+    """The id of the display that an entry shows or updates."""
+    if entry.type not in ("display_data", "execute_result", "update_display_data"):
+        return None
+    transient = entry.content.get("transient")
+    display = transient.get("display_id") if isinstance(transient, Mapping) else None
+    return display if isinstance(display, str) else None
+
+
+def shared_until(one: Line, other: Line) -> int:
+    """The last step that two histories share; -1: none."""
+    last = -1
+    for mine, theirs in zip(one, other, strict=False):
+        if mine.session != theirs.session:
+            break
+        last = min(mine.end_seq, theirs.end_seq) - 1
+        if mine.end_seq != theirs.end_seq:
+            break
+    return last
+
+
+_END: Final = 2**63 - 1
