@@ -19,6 +19,11 @@ def _jupyter_server_extension_points() -> list[dict[str, Any]]:
     return [{"module": "reprise_server"}, {"module": "reprise_server.api", "app": ApiExtension}]
 
 
+def _jupyter_labextension_paths() -> list[dict[str, str]]:
+    # For `jupyter-builder develop`; the wheel's own files are found without it.
+    return [{"src": "labextension", "dest": "@jupyter-reprise/lab"}]
+
+
 def _load_jupyter_server_extension(serverapp: ServerApp) -> None:
     from reprise_server import page_policy  # noqa: PLC0415
     from reprise_server.identity import register  # noqa: PLC0415
