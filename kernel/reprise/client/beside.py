@@ -25,6 +25,7 @@ from reprise.sandbox.contract import Backend, SandboxSpec
 from reprise.sandbox.environment import environment_kernel, sandbox_spec
 from reprise.sandbox.named import NamedEnvironment
 from reprise.workspace.folder import HostFolder
+from reprise.workspace.listing import PAGE, FolderPage, list_folder
 from reprise.workspace.manifest import MAX_SIZE, Manifest
 from reprise.workspace.transfer import PIECE, fetch, read_file, read_piece, workspace_manifest
 
@@ -39,6 +40,12 @@ class PastWorkspace:
 
     async def manifest(self, *, hashes: bool) -> Manifest:
         return await workspace_manifest(self._guest, hashes=hashes)
+
+    async def folder(
+        self, path: str = "", *, after: str | None = None, limit: int = PAGE
+    ) -> FolderPage:
+        """What lies in one folder. Raises GuestCallFailed where there is none."""
+        return await list_folder(self._guest, path, after, limit)
 
     async def fetch(self, path: str, sink: BinaryIO, limit: int) -> int:
         """Copy a file into `sink`; returns its size. Raises RepriseError when it is none."""

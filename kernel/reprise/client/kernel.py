@@ -17,6 +17,7 @@ from reprise.client.background import Background
 from reprise.client.beside import PastWorkspace, past_workspace
 from reprise.client.comparison import FileChange, Workspace, compared
 from reprise.client.failures import refusal
+from reprise.client.file_changes import FileChanges, as_upload
 from reprise.client.incoming import stored, tree_of
 from reprise.client.reach import Patience, Reach, Wanted
 from reprise.client.requests import StepRequest
@@ -234,6 +235,30 @@ class AsyncKernel:
         payload = {"entries": [entry.to_json() for entry in tree.manifest], "removed": []}
         asked = self._asked("upload", payload, key, actor, blobs)
         done = await self._asking.perform(asked, results.upload_result)
+        return done.check() if check else done
+
+    async def change_files(
+        self,
+        wanted: FileChanges,
+        *,
+        key: str | None = None,
+        actor: Actor | None = None,
+        check: bool = True,
+    ) -> UploadResult:
+        """Make, move, copy and remove files of the workspace, as one upload step.
+
+        Raises PathTaken, PathNotFound, TooLarge, UsageError: then there was no step.
+        """
+        await self._workspace.sync()  # so that what is to be changed is there
+        blobs = (await (await self._reach.log()).reader(self.session)).blobs
+        upload = await as_upload(self._workspace, blobs, wanted)
+        payload = {
+            "entries": [entry.to_json() for entry in upload.entries.values()],
+            "removed": upload.removed,
+        }
+        done = await self._asking.perform(
+            self._asked("upload", payload, key, actor), results.upload_result
+        )
         return done.check() if check else done
 
     async def mount(

@@ -22,6 +22,7 @@ from reprise.errors import (
 from reprise.log.model import Actor, Json
 from reprise.quantities import amount
 from reprise.settings import ARTIFACT_BYTES
+from reprise.workspace.listing import PAGE, FolderPage
 from reprise.workspace.manifest import BadManifest, Entry, Manifest, check_path, shown
 
 #: Bytes of a file that are asked for at once (the kernel's bound).
@@ -86,6 +87,20 @@ class LiveWorkspace:
             return Manifest.of(Entry.from_json(value) for value in entries)
         except BadManifest as error:
             raise Refused(f"The kernel's list of files cannot be read: {error}") from error
+
+    async def folder(
+        self, path: str = "", *, after: str | None = None, limit: int = PAGE
+    ) -> FolderPage:
+        """What lies in one folder ("" for the workspace itself), behind the name `after`.
+
+        Raises GuestCallFailed where there is no such folder.
+        """
+        more: dict[str, Json] = {} if after is None else {"after": after}
+        reply = await self.ask("folder", path=path and _check(path), limit=limit, **more)
+        try:
+            return FolderPage.of(reply.content)
+        except BadManifest as error:
+            raise Refused(f"The kernel's list of a folder cannot be read: {error}") from error
 
     async def piece(self, path: str, offset: int, length: int) -> tuple[int, bytes]:
         """The size that a file has now, and up to `length` bytes of it from `offset` on.

@@ -72,6 +72,11 @@ def perform(
                 arguments["path"], int(arguments["offset"]), int(arguments["length"])
             )
             return about, [piece]
+        case "folder":
+            listed, total, more = files.folder(
+                str(arguments["path"]), int(arguments.get("limit", 1000)), arguments.get("after")
+            )
+            return {"entries": listed, "total": total, "more": more}, []
         case "tree":
             entries, more = files.tree(
                 bool(arguments.get("hashes")),

@@ -282,6 +282,55 @@ class Files:
             entries.append(entry)
         return entries, False
 
+    def folder(
+        self, path: str, limit: int, after: str | None
+    ) -> tuple[list[dict[str, Any]], int, bool]:
+        """What lies in one folder (links on the way followed within the workspace), names in byte
+        order after the name `after`; how many there are in all, and whether more follow."""
+        opened = open_beneath(self._root, "/".join(components(path)), FOLDER)
+        try:
+            names = [name for name in os.listdir(opened) if self._listed(path, name)]
+            behind = b"" if after is None else os.fsencode(after)
+            entries: list[dict[str, Any]] = []
+            for name in sorted(filter(lambda n: os.fsencode(n) > behind, names), key=os.fsencode):
+                if len(entries) >= min(limit, MAX_ENTRIES):
+                    return entries, len(names), True
+                entry = self._child(opened, path, name)
+                if entry is not None:
+                    entries.append(entry)
+            return entries, len(names), False
+        finally:
+            os.close(opened)
+
+    def _listed(self, folder: str, name: str) -> bool:
+        """Whether `tree` would not leave it out for its name."""
+        parts = components(folder)
+        staged = parts == [OWN] and STAGE.match(name)
+        return name != "__pycache__" and not staged and not self._skipped("/".join([*parts, name]))
+
+    def _child(self, opened: int, folder: str, name: str) -> dict[str, Any] | None:
+        found = lstat(opened, name)
+        kind = None if found is None else _TYPES.get(stat.S_IFMT(found.st_mode))
+        if found is None or kind is None:
+            return None
+        entry: dict[str, Any] = {
+            "name": name,
+            "type": kind,
+            "mode": stat.S_IMODE(found.st_mode),
+            "size": found.st_size if kind == "file" else 0,
+            "mtime_ns": found.st_mtime_ns,
+        }
+        if kind == "link":
+            with contextlib.suppress(OSError):
+                entry["target"] = os.readlink(name, dir_fd=opened)
+            with contextlib.suppress(OSError, ValueError):
+                led = open_beneath(self._root, "/".join([*components(folder), name]), os.O_PATH)
+                try:
+                    entry["leads"] = _TYPES.get(stat.S_IFMT(os.fstat(led).st_mode))
+                finally:
+                    os.close(led)
+        return entry
+
     def _walk(
         self, folder: int, prefix: list[str], after: list[str]
     ) -> Iterator[tuple[str, os.stat_result, int]]:

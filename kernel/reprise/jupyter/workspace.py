@@ -15,6 +15,7 @@ from reprise.log.model import Actor, Json
 from reprise.replay.engine import LiveSession
 from reprise.replay.message import Malformed, Message
 from reprise.sandbox.commands import BackgroundCommand
+from reprise.workspace.listing import PAGE, list_folder
 from reprise.workspace.transfer import workspace_manifest
 
 #: Bytes of a file in one reply.
@@ -22,6 +23,9 @@ PIECE = 4 << 20
 #: Programs that one request looks for, and characters of a name.
 PROGRAMS = 200
 PROGRAM_NAME = 4_000
+
+#: The kind of refusal of a folder's list while no state stands.
+NOT_READY = "not-ready"
 
 Answer = tuple[dict[str, Json], list[bytes]]
 
@@ -44,6 +48,10 @@ async def answer(
     token: what an agent has to show.  between: whether this is a moment between two steps.
     """
     try:
+        if content.get("op") == "folder" and not session.live:
+            # Whoever merely looks brings nothing back, and waits for nothing.
+            text = f"The session is {session.state}, so no workspace stands to be looked into."
+            raise GuestCallFailed(text, NOT_READY)
         await session.ready()
         if content.get("op") == "sync":
             if between:
@@ -69,6 +77,10 @@ async def _answer(session: LiveSession, content: Mapping[str, Json], actor: Acto
                 own=bool(content.get("own", True)),
             )
             return {"entries": [entry.to_json() for entry in manifest]}, []
+        case "folder":
+            path, after = content.get("path", ""), content.get("after")
+            page = await list_folder(guest, path, after, int(content.get("limit", PAGE)))
+            return page.to_json(), []
         case "read":
             length = min(int(content.get("length", PIECE)), PIECE)
             asked = {"path": content.get("path"), "offset": content.get("offset", 0)}
@@ -91,8 +103,8 @@ async def _answer(session: LiveSession, content: Mapping[str, Json], actor: Acto
             return {"seq": await session.upkeep.reset()}, []
         case other:
             raise GuestCallFailed(
-                f"No operation {other!r}; there are list, read, keep, commands, environment, "
-                "programs, sync, state and reset."
+                f"No operation {other!r}; there are list, folder, read, keep, commands, "
+                "environment, programs, sync, state and reset."
             )
 
 

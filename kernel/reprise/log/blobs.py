@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import os
 import re
+import shutil
 import stat
 import tempfile
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -19,6 +20,9 @@ IN_POSTGRES_BYTES = 1 << 20
 
 #: Bytes of small blobs that are sent in one statement.
 _BATCH_BYTES = 4 << 20
+
+#: Bytes of a file that are copied at once.
+_PIECE = 1 << 20
 
 _NAME = re.compile(rb"[0-9a-f]{64}")
 _QUOTED_NAME = re.compile(rb'"([0-9a-f]{64})"')
@@ -207,6 +211,33 @@ class OwnedBlobs:
                 await asyncio.to_thread(self.files.write, name, unique[name])
         return names
 
+    async def put_file(self, file: BinaryIO) -> tuple[str, int]:
+        """Store a file of any size, of which nothing is kept in memory but a piece; its sha256
+        and its size. Raises as `put_many`."""
+        name, size = await asyncio.to_thread(_hashed, file)
+        if size <= IN_POSTGRES_BYTES:
+            file.seek(0)
+            return await self.put(file.read()), size
+
+        def write() -> None:
+            file.seek(0)
+            try:
+                self.files.fill(name, lambda target: shutil.copyfileobj(file, target, _PIECE))
+            except OSError as error:
+                raise UnavailableError(
+                    f"A file of {size} bytes could not be stored at {self.files.path(name)}:"
+                    f" {error.strerror}. Nothing refers to it yet; free space there, then try"
+                    " again."
+                ) from error
+
+        if await self.missing([name]):
+            await asyncio.to_thread(write)
+            await self._insert([(name, size, None)])
+            if await self.missing([name]):
+                # As in `put_many`: a collection took the file right before the row came.
+                await asyncio.to_thread(write)
+        return name, size
+
     async def _insert(self, batch: Sequence[tuple[str, int, bytes | None]]) -> None:
         await self._ask(
             "INSERT INTO reprise.blobs (owner, sha256, size, data)"
@@ -272,6 +303,16 @@ class OwnedBlobs:
         if in_files:
             stored -= await asyncio.to_thread(self.files.lost, in_files)
         return set(sha256s) - stored
+
+
+def _hashed(file: BinaryIO) -> tuple[str, int]:
+    """sha256 (hex) and size of what a file holds."""
+    file.seek(0)
+    total, size = hashlib.sha256(), 0
+    while piece := file.read(_PIECE):
+        total.update(piece)
+        size += len(piece)
+    return total.hexdigest(), size
 
 
 def _proven(sha256: str, data: bytes) -> bytes:

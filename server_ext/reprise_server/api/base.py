@@ -45,7 +45,8 @@ class Asked:
     """A request that was found in order.
 
     path, query: values as the document types them. body: what the JSON says; the bytes of other
-    content types; None without one. content_type: "" without a body.
+    content types, or the open file that they are in where the operation wants them on a disk; None
+    without one. content_type: "" without a body.
     """
 
     path: Mapping[str, Any]
@@ -84,6 +85,7 @@ class Operation:
     body_bytes: int
     patience_s: float | None
     widens: bool = False
+    on_disk: bool = False
 
 
 def operation(
@@ -94,6 +96,7 @@ def operation(
     body_bytes: int = BODY_BYTES,
     patience_s: float | None = None,
     widens: bool = False,
+    on_disk: bool = False,
 ) -> Callable[[Method], Any]:
     """Make a method of an `Endpoint`: `async def post(self, asked: Asked) -> what is answered`.
 
@@ -102,9 +105,10 @@ def operation(
     status: of its answer, which is JSON, a `File`, a `Sending`, or an `Answer` of another status.
     patience_s: how long it may take (default: the server's setting); then it is cancelled.
     widens: whether it widens somebody's rights; such an operation calls `governance.admit`.
+    on_disk: whether its body, which is bytes, goes to a file as it comes.
     """
     return lambda method: Operation(
-        method, action, resource, status, body_bytes, patience_s, widens
+        method, action, resource, status, body_bytes, patience_s, widens, on_disk
     )
 
 
@@ -177,7 +181,7 @@ class Endpoint(APIHandler):
         limits.admit(person.key, offered.action)
         limits.enter(person.key)
         self._admitted = Admitted(offered, person)
-        self._incoming.expect(offered.body_bytes)
+        self._incoming.expect(offered.body_bytes, on_disk=offered.on_disk)
 
     async def authorize(self, action: Action, resource: str) -> None:
         """By Jupyter's own decorator: one for each request, since it keeps its first answers.
@@ -305,8 +309,11 @@ class Endpoint(APIHandler):
                 for key, values in self.request.query_arguments.items()
             }
         )
+        on_disk = self.operations[name].on_disk
         body = self._incoming.body
-        if not body:
+        if on_disk and self._incoming.size == 0:
+            return Asked(path, query, self._incoming.file)  # an empty file is one, too
+        if not body and not on_disk:
             if said.body_required:
                 raise Refused(400, "no-body", f"A body is needed: {' or '.join(said.bodies)}.")
             return Asked(path, query)
@@ -315,6 +322,8 @@ class Endpoint(APIHandler):
             wanted = " or ".join(said.bodies) or "no body at all"
             raise Refused(415, "content-type", f"This takes {wanted}.")
         validator = said.bodies[content_type]
+        if on_disk:
+            return Asked(path, query, self._incoming.file, content_type)
         if validator is None:
             return Asked(path, query, body, content_type)
         if len(body) > JSON_BYTES:

@@ -1,13 +1,15 @@
 """The body of a request on its way in: kept within bounds, or dropped once the request is refused.
 
-A client sends its whole request before it listens. One whose connection is closed meanwhile hears
-of a broken pipe and never why; so where little is left to come, that is read and dropped first.
+One that may be large goes to a file. A client sends its whole request before it listens. One whose
+connection is closed meanwhile hears of a broken pipe and never why; so where little is left to
+come, that is read and dropped first.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from reprise_server.api.refusals import Refused
 
@@ -31,6 +33,8 @@ class Incoming:
         self._hold = hold
         self._release = release
         self._most = 0
+        self._file: IO[bytes] | None = None
+        self._size = 0
         self._dropped = 0
         self._said = headers.get("Content-Length", "")
         self.body = bytearray()
@@ -46,13 +50,28 @@ class Incoming:
         """Its size, where the client says it; Tornado has refused what is no number."""
         return int(self._said[:20]) if self._said.isdecimal() else None
 
-    def expect(self, most: int) -> None:
-        """It may come, up to `most` bytes. Raises Refused."""
+    def expect(self, most: int, *, on_disk: bool = False) -> None:
+        """It may come, up to `most` bytes, into a file with `on_disk`. Raises Refused."""
         if self.packed:
             raise Refused(415, "content-encoding", "Send the body as it is, not compressed.")
         if (self.announced or 0) > most:
             raise too_large(most)
         self._most = most
+        if on_disk:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115  # `let_go` closes it
+
+    @property
+    def file(self) -> IO[bytes]:
+        """What has come, where it was expected on a disk; it is gone after `let_go`."""
+        if self._file is None:
+            raise ValueError("this body was not expected on a disk")
+        self._file.seek(0)
+        return self._file
+
+    @property
+    def size(self) -> int:
+        """Bytes that have come."""
+        return self._size
 
     def drop(self, refusal: Exception) -> bool:
         """Keep nothing of it; whether what comes is read all the same, before `refusal` is said."""
@@ -67,15 +86,29 @@ class Incoming:
             if self._dropped > _DROPPED:
                 raise Refused(413, "too-large", "The request was refused while its body came.")
             return
-        if len(self.body) + len(chunk) > self._most:
+        if self._size + len(chunk) > self._most:
             raise too_large(self._most)
-        self._hold(len(chunk))
-        self.body += chunk
+        self._size += len(chunk)
+        if self._file is None:
+            self._hold(len(chunk))
+            self.body += chunk
+            return
+        try:
+            self._file.write(chunk)
+        except OSError as error:
+            raise Refused(
+                503,
+                "no-room",
+                f"The upload could not be written down ({error.strerror}). Nothing was changed.",
+            ) from error
 
     def let_go(self) -> None:
         """Its bytes are no longer kept."""
         self._release(len(self.body))
         self.body = bytearray()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 def too_large(most: int) -> Refused:

@@ -15,21 +15,27 @@ from typing import Any, Final, Protocol, TypeVar
 from reprise.client import AsyncKernel, aconnect
 from reprise.client.beside import PastWorkspace
 from reprise.client.comparison import entry_json
+from reprise.client.glance import glance
 from reprise.client.holder import held_elsewhere, running_kernel
-from reprise.client.requests import place
+from reprise.client.requests import below, place
 from reprise.client.workspace import LiveWorkspace
 from reprise.errors import GuestCallFailed, TooLarge, UnavailableError, UsageError
-from reprise.log.as_json import artifact_json
+from reprise.jupyter.workspace import NOT_READY
+from reprise.log.as_json import artifact_json, iso
+from reprise.log.model import Json
 from reprise.log.postgres import Log
 from reprise.log.reader import Reader
 from reprise.log.store import SessionInfo
 from reprise.quantities import amount
 from reprise.sandbox.backends import backend
-from reprise.workspace.manifest import Manifest, path_bytes, shown
+from reprise.settings import TREE_BYTES
+from reprise.workspace.listing import FolderPage, Listed
+from reprise.workspace.manifest import BadManifest, Manifest, path_bytes, shown
 from reprise_server.api.base import Asked, operation
 from reprise_server.api.refusals import Refused
 from reprise_server.api.sending import Range, Sending, asked_range
 from reprise_server.api.session_steps import stored_bytes
+from reprise_server.api.session_uploads import STEPS, brought_in, changed
 from reprise_server.api.sessions import SessionEndpoint
 from reprise_server.api.workshop import Workshop
 
@@ -39,6 +45,8 @@ T = TypeVar("T")
 _OWN: Final = ".reprise"
 #: Bytes of a file that are sent in one answer.
 FILE_BYTES: Final = 512 << 20
+#: Seconds that a running kernel has to list a folder.
+FOLDER_S: Final = 30.0
 #: Bytes that are asked of a workspace at once.
 _PIECE: Final = 1 << 20
 
@@ -50,6 +58,9 @@ class _Source(Protocol):
     at: int | None
 
     async def manifest(self, *, hashes: bool) -> Manifest: ...
+
+    async def folder(self, path: str, after: str | None, limit: int) -> FolderPage:
+        """Raises GuestCallFailed."""
 
     async def piece(self, path: str, offset: int, length: int) -> tuple[int, bytes]:
         """The size of the file, and bytes of it. Raises UsageError, GuestCallFailed."""
@@ -77,6 +88,15 @@ class _Live:
 
     async def manifest(self, *, hashes: bool) -> Manifest:
         return await (await self._workspace()).manifest(hashes=hashes)
+
+    async def folder(self, path: str, after: str | None, limit: int) -> FolderPage:
+        more: dict[str, Json] = {} if after is None else {"after": after}
+        content = {"op": "folder", "path": path, "limit": limit, **more}
+        told = await glance(self._connection, "workspace_request", content, FOLDER_S)
+        try:
+            return FolderPage.of(told)
+        except BadManifest as error:
+            raise UnavailableError(f"The kernel's list of a folder is none: {error}") from error
 
     async def piece(self, path: str, offset: int, length: int) -> tuple[int, bytes]:
         return await (await self._workspace()).piece(path, offset, length)
@@ -111,6 +131,9 @@ class _Standing:
 
     async def manifest(self, *, hashes: bool) -> Manifest:
         return await self._do(lambda workspace: workspace.manifest(hashes=hashes))
+
+    async def folder(self, path: str, after: str | None, limit: int) -> FolderPage:
+        return await self._do(lambda workspace: workspace.folder(path, after=after, limit=limit))
 
     async def piece(self, path: str, offset: int, length: int) -> tuple[int, bytes]:
         return await self._do(lambda workspace: workspace.piece(path, offset, length))
@@ -210,6 +233,56 @@ class FilesEndpoint(FilesOfSession):
         }
 
 
+class FolderEndpoint(FilesOfSession):
+    path = "/sessions/{session}/files/folder"
+
+    @operation("read")
+    async def get(self, asked: Asked) -> Any:
+        """One folder, of which the workspace reads no other: cheap, however much else there is."""
+        named = place(asked.query["path"])
+        source = await self.source(asked, asked.query["at"])
+        async with _closing(source):
+            try:
+                page = await source.folder(named, asked.query["after"], asked.query["limit"])
+            except GuestCallFailed as error:
+                raise _no_folder(named, error) from error
+        own = not asked.query["all"] and not named
+        return {
+            "session": asked.path["session"],
+            "workspace": source.origin,
+            "at": source.at,
+            "path": named,
+            "entries": [
+                listed_json(named, each) for each in page.entries if not own or each.name != _OWN
+            ],
+            "total": page.total,
+            "next": page.next,
+        }
+
+
+def _no_folder(path: str, error: GuestCallFailed) -> Refused:
+    if error.kind == NOT_READY:
+        return Refused(409, NOT_READY, f"{error} Ask again when it has come back.")
+    if error.kind in ("not-found", "outside", "not-a-file"):
+        return Refused(404, "folder-not-found", f"There is no folder {shown(path) or '/'} in it.")
+    return Refused(409, "guest-call-failed", str(error))
+
+
+def listed_json(folder: str, entry: Listed) -> dict[str, Json]:
+    """One thing of a folder for programs. leads: what a link leads to within the workspace."""
+    at = entry.modified_ns
+    return {
+        "name": entry.name,
+        "path": below(folder, entry.name),
+        "type": entry.type,
+        "mode": entry.mode,
+        "size": entry.size if entry.type == "file" else None,
+        "modified": None if at is None else iso(at // 1000),
+        "target": entry.target,
+        "leads": entry.leads,
+    }
+
+
 class FileEndpoint(FilesOfSession):
     path = "/sessions/{session}/files/content"
 
@@ -238,6 +311,17 @@ class FileEndpoint(FilesOfSession):
             status=part.status,
             headers=part.headers,
         )
+
+    # A large file may be long in coming.
+    @operation("execute", STEPS, body_bytes=TREE_BYTES, on_disk=True, patience_s=120)
+    async def put(self, asked: Asked) -> Any:
+        """Bring a file in, as a step: its bytes go to a disk, to the log's blobs, and then in."""
+        named = _file(asked.query["path"])
+        reader = await self.reader(asked)
+        digest, size = await reader.blobs.put_file(asked.body)
+        wanted = brought_in(named, digest, size, replace=asked.query["replace"])
+        told = {"path": named, "bytes": size}
+        return await changed(self, asked, wanted, told, asked.query["start"])
 
 
 async def _pieces(source: _Source, path: str, part: Range) -> AsyncGenerator[bytes, None]:
@@ -310,6 +394,7 @@ class ArtifactEndpoint(SessionEndpoint):
 
 ENDPOINTS: Final = (
     FilesEndpoint,
+    FolderEndpoint,
     FileEndpoint,
     ArtifactsEndpoint,
     ArtifactEndpoint,
