@@ -44,7 +44,7 @@ def test_the_examples_work_in_their_order(
             exec(compile(block, "docs/rest.md", "exec"), named)
         told.append(shown.getvalue())
     named["api"].close()
-    first, skills, trust, environments, sessions, _ = told
+    first, skills, trust, environments, sessions, files, _ = told
     assert first.startswith("3.1")
     assert "yours" in first or "token" in first
     assert skills.splitlines() == [
@@ -56,6 +56,8 @@ def test_the_examples_work_in_their_order(
     assert trust.split() == ["trusted", "409", "content-changed"]
     assert environments.splitlines() == ["['default']", "['example.org']"]
     assert sessions.splitlines()[-1].startswith("done {")
+    assert files.splitlines()[-1] == "1"
+    assert "ok" in files.split()
 
     guests = named["Guests"]
     for name, action, resource, expected in (

@@ -847,6 +847,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sessions/{session}/answers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Answer a cell that waits in `input()`, whoever was asked */
+        post: operations["answerCell"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sessions/{session}/artifacts": {
         parameters: {
             query?: never;
@@ -905,6 +925,31 @@ export interface paths {
          *     that breaks off is no bundle, and no reader takes it for one.
          */
         get: operations["exportSession"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sessions/{session}/cells": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        /**
+         * The newest step of each cell of the notebook, as far as the notebook has not got it
+         * @description A notebook remembers in its metadata (`reprise`: `session`, `step`, `outputs`) up to where it
+         *     shows the session. Steps behind that are told here, one for each cell, at most 2,000; and
+         *     cells that showed something after their end (`late_only`).
+         */
+        get: operations["listNewestOfCells"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1001,6 +1046,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sessions/{session}/file-changes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make folders, move, copy and remove files of the workspace, as one upload step
+         * @description All of it or nothing. What is moved or copied is named by its content, so that a replay does
+         *     the same: at most 256 MiB and 20,000 files. Answered as `putFile`; 404 `file-not-found`.
+         */
+        post: operations["changeFiles"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sessions/{session}/files": {
         parameters: {
             query?: never;
@@ -1037,6 +1106,37 @@ export interface paths {
         };
         /** A file of the workspace, whole or a range of it */
         get: operations["getFile"];
+        /**
+         * Bring a file into the workspace, as an upload step
+         * @description At most 256 MiB. It waits its turn among the session's steps; without a kernel one is started
+         *     for it. Where the step ends within 20 seconds the answer is the ended job (200), else go on
+         *     asking for the job (202). Something that lies there already is replaced only with `replace`
+         *     (409 `exists`); folders on the way are made.
+         */
+        put: operations["putFile"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sessions/{session}/files/folder": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        /**
+         * What lies in one folder of the workspace, in pages
+         * @description As `listFiles`, of one folder alone, in the order of the names' bytes. While the kernel's
+         *     session comes back nothing stands: 409 `not-ready`. Asking brings nothing back.
+         */
+        get: operations["listFolder"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1142,6 +1242,30 @@ export interface paths {
         get: operations["listNotices"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sessions/{session}/painter": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say that this page writes what cells showed into the notebook, or no longer does
+         * @description One page at a time does, so that nothing stands there twice. Its word holds for 15 seconds
+         *     and is said again while it paints; that of a page which was closed runs out.
+         */
+        post: operations["claimPainter"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1366,6 +1490,32 @@ export interface paths {
         };
         /** One output, however large */
         get: operations["getOutput"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sessions/{session}/steps/{seq}/shown": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                seq: components["parameters"]["Seq"];
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        /**
+         * What a step showed, as pages may show it
+         * @description Without `after`, the fewest messages that show the same in an empty cell, 8 MiB of them at
+         *     most; with it, those that have come since, in parts. Messages are as on iopub, of the types
+         *     stream, display_data, execute_result, update_display_data, error and clear_output.
+         */
+        get: operations["getShown"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2136,6 +2286,24 @@ export interface components {
             /** @description A cell's id, a variable's name, a path, a skill's name */
             name: string;
         }[];
+        CellFields: {
+            /** @enum {string} */
+            actor: "user" | "agent" | "system";
+            /** @description The cell's id in the notebook, where its client said it */
+            cell: string | null;
+            /** @description The connection that sent it (`session` of its header) */
+            client: string;
+            /** @description Whether that connection is open on this server, so that its page shows the cell itself */
+            connected: boolean;
+            execution_count: number | null;
+            /** @description The notebook has the step, but not what it showed after its end */
+            late_only: boolean;
+            /** @description Of the request that ran it */
+            msg_id: string;
+            /** @description null: it runs */
+            outcome: string | null;
+            seq: number;
+        };
         CellWanted: {
             cell_id?: string;
             code: string;
@@ -2455,6 +2623,21 @@ export interface components {
             /** @description What is wrong */
             text: string;
         };
+        FolderEntry: {
+            /**
+             * @description What a link leads to within the workspace
+             * @enum {string|null}
+             */
+            leads: "file" | "dir" | null;
+            mode: number;
+            modified: string | null;
+            name: string;
+            path: string;
+            size: number | null;
+            target: string | null;
+            /** @enum {string} */
+            type: "file" | "dir" | "link";
+        };
         Fork: {
             /** @description Notebooks and kernels that lead to it now */
             attached: string[];
@@ -2469,6 +2652,10 @@ export interface components {
             /** @description An id for the fork; asked again with it, there is no second fork */
             fork?: components["schemas"]["Id"];
         };
+        FromTo: {
+            from: string;
+            to: string;
+        }[];
         Id: string;
         Job: {
             /** @description What was asked for, in short */
@@ -2483,7 +2670,7 @@ export interface components {
             error: null | Record<string, never>;
             id: components["schemas"]["Id"];
             /** @enum {string} */
-            kind: "verify" | "check" | "workspace" | "changes" | "import" | "cell" | "command" | "skill" | "environment" | "environment-check" | "skill-import";
+            kind: "verify" | "check" | "workspace" | "changes" | "import" | "upload" | "cell" | "command" | "skill" | "environment" | "environment-check" | "skill-import";
             /** @description How many outputs its step has shown so far */
             outputs: number;
             progress: {
@@ -2698,6 +2885,7 @@ export interface components {
             outputs_left_out: components["schemas"]["LeftOut"];
             outputs_next: components["schemas"]["NextNumber"];
         };
+        Paths: string[];
         /** @description HOST, HOST:PORT, *.HOST, an address, or package-index */
         Places: string[];
         Policy: {
@@ -3387,6 +3575,18 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["Refused"];
+            };
+        };
+        /**
+         * @description The job of the step, which has ended; its `summary` has session, seq, digest, outcome, files,
+         *     bytes and error
+         */
+        Uploaded: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Job"];
             };
         };
     };
@@ -4215,7 +4415,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Only of these kinds */
-                kind?: ("verify" | "check" | "workspace" | "changes" | "import" | "cell" | "command" | "skill" | "environment" | "environment-check" | "skill-import")[];
+                kind?: ("verify" | "check" | "workspace" | "changes" | "import" | "upload" | "cell" | "command" | "skill" | "environment" | "environment-check" | "skill-import")[];
                 /** @description Only those of this session */
                 session?: components["schemas"]["Id"];
                 /** @description Only in these states */
@@ -4904,6 +5104,40 @@ export interface operations {
             default: components["responses"]["Refused"];
         };
     };
+    answerCell: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    msg_id: string;
+                    value: string;
+                };
+            };
+        };
+        responses: {
+            /** @description It goes on; 409 with the code `not-asked` where nothing waits for an answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        answered: true;
+                    };
+                };
+            };
+            default: components["responses"]["Refused"];
+        };
+    };
     listArtifacts: {
         parameters: {
             query?: {
@@ -5002,6 +5236,48 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: components["responses"]["Bytes"];
+            default: components["responses"]["Refused"];
+        };
+    };
+    listNewestOfCells: {
+        parameters: {
+            query?: {
+                /** @description The last step that the notebook shows */
+                after?: number;
+                /** @description The session that both are of, where it is another one (the notebook is a copy, or was rewound) */
+                of?: components["schemas"]["Id"];
+                /** @description How many stored batches of outputs there were then */
+                outputs?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /**
+             * @description `after` is what was asked with, as a step of this session (-1: it shares none; null: it
+             *     was not said). `steps` and `outputs` are how many there are now
+             */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        after: number | null;
+                        cells: components["schemas"]["CellFields"][];
+                        outputs: number;
+                        /** @description The part of the history that is the session's own, as it begins `next` of getShown */
+                        own: string;
+                        session: components["schemas"]["Id"];
+                        steps: number;
+                    };
+                };
+            };
             default: components["responses"]["Refused"];
         };
     };
@@ -5134,6 +5410,40 @@ export interface operations {
             default: components["responses"]["Refused"];
         };
     };
+    changeFiles: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    copy?: components["schemas"]["FromTo"];
+                    /** @description Folders */
+                    make?: components["schemas"]["Paths"];
+                    move?: components["schemas"]["FromTo"];
+                    /** @description Files, and folders with all that is in them */
+                    remove?: components["schemas"]["Paths"];
+                    /**
+                     * @description Whether what lies where something is to come goes
+                     * @default false
+                     */
+                    replace?: boolean;
+                    start?: components["schemas"]["StartKernel"];
+                };
+            };
+        };
+        responses: {
+            200: components["responses"]["Uploaded"];
+            202: components["responses"]["JobBegun"];
+            default: components["responses"]["Refused"];
+        };
+    };
     listFiles: {
         parameters: {
             query?: {
@@ -5194,6 +5504,76 @@ export interface operations {
         responses: {
             200: components["responses"]["Bytes"];
             206: components["responses"]["Bytes"];
+            default: components["responses"]["Refused"];
+        };
+    };
+    putFile: {
+        parameters: {
+            query: {
+                /** @description Within the workspace */
+                path: string;
+                replace?: boolean;
+                /** @description Whether a kernel may be started where none holds the session */
+                start?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        /** @description The file; an empty body is an empty file */
+        requestBody?: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            200: components["responses"]["Uploaded"];
+            202: components["responses"]["JobBegun"];
+            default: components["responses"]["Refused"];
+        };
+    };
+    listFolder: {
+        parameters: {
+            query?: {
+                /** @description Behind this name (`next` of the answer before) */
+                after?: string;
+                /** @description Also Reprise's own folder .reprise */
+                all?: boolean;
+                /** @description As after this step; -1: before the first */
+                at?: components["parameters"]["At"];
+                limit?: number;
+                /** @description Within the workspace; left out, the workspace itself */
+                path?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page; `total` counts the whole folder */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        at: number | null;
+                        entries: components["schemas"]["FolderEntry"][];
+                        next: string | null;
+                        path: string;
+                        session: components["schemas"]["Id"];
+                        total: number;
+                        workspace: string;
+                    };
+                };
+            };
             default: components["responses"]["Refused"];
         };
     };
@@ -5356,6 +5736,44 @@ export interface operations {
                             seq: number | null;
                             text: string;
                         }[];
+                    };
+                };
+            };
+            default: components["responses"]["Refused"];
+        };
+    };
+    claimPainter: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description What the page calls itself, a text of its own making */
+                    page: string;
+                    paints: boolean;
+                };
+            };
+        };
+        responses: {
+            /**
+             * @description `paints`: whether this page does; `seconds`: how long its word holds, or that of the
+             *     page which does
+             */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        paints: boolean;
+                        seconds: number;
                     };
                 };
             };
@@ -5660,6 +6078,61 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Output"];
+                };
+            };
+            default: components["responses"]["Refused"];
+        };
+    };
+    getShown: {
+        parameters: {
+            query?: {
+                /** @description `next` of the answer before */
+                after?: string;
+            };
+            header?: never;
+            path: {
+                seq: components["parameters"]["Seq"];
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /**
+             * @description `next` is null while nothing was stored. What a running step shows is stored five times a
+             *     second. `left_out` is what there was no room for
+             */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        left_out: {
+                            bytes: number;
+                            outputs: number;
+                        } | null;
+                        messages: [
+                            string,
+                            Record<string, never>
+                        ][];
+                        more: boolean;
+                        next: string | null;
+                        /** @description What the running cell asks for with `input()`; anybody may answer */
+                        question: {
+                            password: boolean;
+                            prompt: string;
+                        } | null;
+                        static: boolean;
+                        /** @description Cells of earlier steps in which these messages updated a display */
+                        touched: {
+                            cell: string;
+                            seq: number;
+                        }[];
+                        /** @description True: the messages are for an empty cell */
+                        whole: boolean;
+                    } & components["schemas"]["CellFields"];
                 };
             };
             default: components["responses"]["Refused"];
