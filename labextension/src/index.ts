@@ -15,6 +15,7 @@ import { plugins as pages } from './pages';
 import { plugins as parts } from './parts';
 import { plugins as past } from './past';
 import { plugins as policy } from './policy';
+import { plugins as preferences } from './preferences';
 import { plugins as proposals } from './proposals';
 import { plugins as sessions } from './sessions';
 import { plugins as skills } from './skills';
@@ -25,6 +26,7 @@ import { plugins as workspace } from './workspace';
 
 const plugins: JupyterFrontEndPlugin<unknown>[] = [
   ...api,
+  ...preferences,
   ...parts,
   ...sessions,
   ...agent,

@@ -25,7 +25,13 @@ export class Announcer implements IAnnouncer, IDisposable {
     }
   }
 
+  /** What a person wants to be told: everything, what waits for them, or nothing. */
+  wanted: 'all' | 'questions' | 'none' = 'all';
+
   polite(text: string): void {
+    if (this.wanted !== 'all') {
+      return;
+    }
     this._waiting.push({ manner: 'polite', text });
     while (this._waiting.length > MOST_WAITING) {
       const oldest = this._waiting.findIndex(each => each.manner === 'polite');
@@ -38,6 +44,9 @@ export class Announcer implements IAnnouncer, IDisposable {
   }
 
   assertive(text: string): void {
+    if (this.wanted === 'none') {
+      return;
+    }
     const after = this._waiting.findIndex(each => each.manner === 'polite');
     this._waiting.splice(after < 0 ? this._waiting.length : after, 0, {
       manner: 'assertive',

@@ -6,6 +6,7 @@ import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { IApi } from '../api/tokens';
+import { IPreferences } from '../preferences/tokens';
 import { Announcer } from './announcer';
 import { DialogDecider } from './decision';
 import { SafeRendering } from './rendering';
@@ -15,8 +16,17 @@ const announcer: JupyterFrontEndPlugin<IAnnouncer> = {
   id: '@jupyter-reprise/lab:announcer',
   description: 'Says things to screen readers, one at a time.',
   autoStart: true,
+  requires: [IPreferences],
   provides: IAnnouncer,
-  activate: (): IAnnouncer => new Announcer()
+  activate: (_: JupyterFrontEnd, preferences: IPreferences): IAnnouncer => {
+    const made = new Announcer();
+    const take = (): void => {
+      made.wanted = preferences.now.announcements;
+    };
+    preferences.changed.connect(take);
+    take();
+    return made;
+  }
 };
 
 const rendering: JupyterFrontEndPlugin<ISafeRendering> = {

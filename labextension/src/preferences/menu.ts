@@ -1,0 +1,20 @@
+// What stands in the menu of Reprise, in groups: each part adds its commands here.
+
+export const GROUPS: readonly (readonly string[])[] = [
+  [
+    'reprise:chat',
+    'reprise:ask-cell',
+    'reprise:next-question',
+    'reprise:stop-turn',
+    'reprise:undo-turn'
+  ],
+  [
+    'reprise:open-timeline',
+    'reprise:show-cell-step',
+    'reprise:open-workspace',
+    'reprise:compare',
+    'reprise:verify'
+  ],
+  ['reprise:session-status', 'reprise:change-environment', 'reprise:open-network'],
+  ['reprise:skills', 'reprise:open-environment', 'reprise:open-policy']
+];
