@@ -153,6 +153,7 @@ def test_a_step_is_shown_in_as_few_messages_as_lead_to_the_same(
     assert found["outcome"] is None
     # Whose display it updated is told with it.
     assert shown(client, session, 2)["touched"] == [{"cell": "a", "seq": 0}]
+    assert shown(client, session, 2, after="0.0")["touched"] == [{"cell": "a", "seq": 0}]
 
 
 def test_nothing_of_a_static_session_is_an_original(

@@ -210,11 +210,14 @@ class ShownEndpoint(StepEndpoint):
         for display in unknown_displays(entries, showing.displays)[:_DISPLAYS]:
             before = await naming_display(reader, display, before=record.step.seq)
             found |= {seq: None for seq, entry in before if entry.type != "update_display_data"}
-        steps = await records_of(reader, list(found))
+        if not found:
+            return []
+        # A cell that has run again since shows another step.
+        newest = await newest_of_cells(reader, min(found) - 1)
         return [
-            {"cell": cell, "seq": each.step.seq}
-            for each in steps
-            if (cell := cell_of(each.step.payload)) is not None
+            {"cell": cell_of(each.step.payload), "seq": each.step.seq}
+            for each in newest
+            if each.step.seq in found
         ]
 
     async def _static(self, reader: Reader, record: StepRecord, *, late: bool) -> bool:
