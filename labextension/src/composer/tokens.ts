@@ -1,4 +1,4 @@
-/** What the composer offers to the parts that mount it, and what it needs of them. */
+// What the composer offers to the parts that mount it, and what it needs of them (interfaces only).
 
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { Token } from '@lumino/coreutils';

@@ -1,4 +1,4 @@
-/** The notebooks that this page has open, as the agent works in them. */
+// The notebooks that this page has open, as the agent works in them (interfaces only).
 
 import { Token } from '@lumino/coreutils';
 import type { ISignal } from '@lumino/signaling';

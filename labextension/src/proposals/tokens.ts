@@ -1,4 +1,4 @@
-/** What the agent proposes for, and did to, the cells of open notebooks. */
+// What the agent proposes for, and did to, the cells of open notebooks (interfaces only).
 
 import { Token } from '@lumino/coreutils';
 import type { ISignal } from '@lumino/signaling';
