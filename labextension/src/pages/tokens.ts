@@ -3,6 +3,9 @@
 import { Token } from '@lumino/coreutils';
 import type { ISignal } from '@lumino/signaling';
 
+import type { OpenNotebooks } from './open';
+import type { Pages } from './service';
+
 /** Where the agent's edits of an open notebook go. */
 export type Lease =
   /** Into this page's model. */
@@ -27,4 +30,15 @@ export interface IPages {
 export const IPages = new Token<IPages>(
   '@jupyter-reprise/lab:IPages',
   'Answers the server about the notebooks that this page has open.'
+);
+
+/** The open notebooks themselves, for the parts that show what the agent does at their cells. */
+export interface IOpenNotebooks {
+  readonly pages: Pages;
+  readonly open: OpenNotebooks;
+}
+
+export const IOpenNotebooks = new Token<IOpenNotebooks>(
+  '@jupyter-reprise/lab:IOpenNotebooks',
+  'The notebooks that are open in this page, and the conversations about them.'
 );
