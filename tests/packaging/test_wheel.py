@@ -20,7 +20,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(ROOT)],
         check=True,
-        timeout=240,
+        # The lab extension is built with it, its requirements fetched.
+        timeout=600,
     )
     (built,) = folder.glob("*.whl")
     return built
@@ -52,6 +53,25 @@ def test_jupyter_finds_the_kernel_and_the_server_extension(wheel: Path) -> None:
         }
     assert "share/jupyter/kernels/reprise/kernel.json" in shared
     assert any(name.startswith("etc/jupyter/jupyter_server_config.d/") for name in shared)
+
+
+def test_the_lab_extension_is_inside_built_and_once(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (lab,) = (
+            name.removesuffix("install.json")
+            for name in names
+            if name.endswith("share/jupyter/labextensions/@jupyter-reprise/lab/install.json")
+        )
+        there = {name.removeprefix(lab) for name in names if name.startswith(lab)}
+        package = json.loads(archive.read(f"{lab}package.json"))
+    assert package["jupyterlab"]["_build"]["load"] in there
+    assert "schemas/@jupyter-reprise/lab/plugin.json" in there
+    # Of what others wrote, it says under which licences.
+    assert "static/third-party-licenses.json" in there
+    # Prebuilt: sources, their maps and requirements stay in the repository.
+    assert not [name for name in names if "node_modules" in name or name.endswith((".ts", ".map"))]
+    assert not [name for name in names if name.startswith("reprise_server/labextension/")]
 
 
 def test_the_metadata_names_licence_script_and_python(wheel: Path) -> None:
