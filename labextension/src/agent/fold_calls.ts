@@ -40,6 +40,7 @@ export function callOf(
     problem: null,
     standing: 'judged-next',
     decided: null,
+    askedUs: null,
     beganUs: null,
     endedUs: null,
     text: '',
@@ -80,7 +81,12 @@ export function asked(now: Conversation, entry: Entry): Conversation {
   const others = now.questions.filter(each => each.call !== question.call);
   const waits = { ...now, questions: [...others, question] };
   if (question.act !== null) {
-    return withCall(waits, question.call, each => ({ ...each, standing: 'asked', decided: null }));
+    return withCall(waits, question.call, each => ({
+      ...each,
+      standing: 'asked',
+      decided: null,
+      askedUs: entry.at_us
+    }));
   }
   const key = `asked ${question.id}`;
   return withParts(waits, [{ part: 'asked', key, seq: entry.seq, question, decided: null }]);

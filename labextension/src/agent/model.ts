@@ -83,6 +83,8 @@ export interface CallPart {
   readonly standing: CallStanding;
   /** Of the newest approval that was asked for it. */
   readonly decided: Decided | null;
+  /** When that was asked. */
+  readonly askedUs: number | null;
   readonly beganUs: number | null;
   readonly endedUs: number | null;
   readonly text: string;

@@ -61,7 +61,7 @@ export type Told = { readonly type: string } & Readonly<Record<string, unknown>>
 
 /** A thing that a person brought into their words: a cell, a variable, a file, a skill. */
 export interface Brought {
-  readonly kind: string;
+  readonly kind: 'cell' | 'variable' | 'file' | 'skill';
   readonly name: string;
 }
 

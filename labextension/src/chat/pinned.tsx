@@ -1,0 +1,272 @@
+/** What waits for a person, pinned above the composer: approvals in their frame, the model's questions. */
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import * as React from 'react';
+
+import type { Decided, Question } from '../agent/model';
+import type { IConversation } from '../agent/tokens';
+import { DecisionFrame } from '../parts/decision';
+import { ErrorNotice, Notice } from '../parts/notices';
+import { clock, exact } from '../parts/words';
+import { useAct, useClock, useConversation, useSurroundings } from './context';
+import { Prose } from './prose';
+
+export function Pinned(props: { conversation: IConversation }): JSX.Element | null {
+  const { conversation } = props;
+  const { trans } = useSurroundings();
+  const questions = useConversation(conversation, each => each.model.questions);
+  const settled = useSettledElsewhere(conversation);
+  const [first] = questions;
+  if (first === undefined && settled === null) {
+    return null;
+  }
+  return (
+    <section className="jp-Reprise-pinned" aria-label={trans.__('Waits for you')}>
+      {first === undefined ? (
+        <p className="jp-Reprise-settled">{settled}</p>
+      ) : (
+        <>
+          {questions.length > 1 && (
+            <p className="jp-Reprise-pinned-count">
+              {trans.__('%1 questions wait; this is the oldest.', questions.length)}
+            </p>
+          )}
+          {first.act === null ? (
+            <OwnQuestion key={first.id} question={first} conversation={conversation} />
+          ) : (
+            <Approval key={first.id} question={first} conversation={conversation} />
+          )}
+        </>
+      )}
+    </section>
+  );
+}
+
+/** An approval: pressed in its frame, or a sentence that says why not here. */
+function Approval(props: { question: Question; conversation: IConversation }): JSX.Element {
+  const { question, conversation } = props;
+  const { trans, api, themes } = useSurroundings();
+  const pressed = useConversation(conversation, each => each.pressed(question.id));
+  const path = useConversation(conversation, each => each.model.notebook);
+  const title = trans.__('Agent wants to %1', question.act?.title ?? '');
+  const decided = React.useCallback(() => undefined, []);
+  if (pressed?.yours !== true) {
+    return (
+      <Told title={title} question={question}>
+        {pressed === null
+          ? trans.__('It is asked for…')
+          : trans.__('Waiting for the owner. Only who began this conversation answers it.')}
+      </Told>
+    );
+  }
+  // The server shows frames to browsers that say where they are for: over HTTPS, and on this machine.
+  if (!window.isSecureContext) {
+    return (
+      <Told title={title} question={question} deny={conversation}>
+        {trans.__(
+          'Approving here needs HTTPS or localhost. Nothing ran. Use `reprise agent` in a terminal.'
+        )}
+      </Told>
+    );
+  }
+  if (pressed.decision === null || pressed.frame === null) {
+    return (
+      <Told title={title} question={question}>
+        {trans.__('It is answered where its turn runs: in another program, such as a terminal.')}
+      </Told>
+    );
+  }
+  return (
+    <div className="jp-Reprise-approval" data-question={question.id}>
+      {question.act?.tool === 'edit_notebook' && path !== null && (
+        <AtItsCells path={path} question={question.id} />
+      )}
+      <DecisionFrame
+        api={api}
+        themes={themes}
+        trans={trans}
+        decision={pressed.decision}
+        frame={pressed.frame}
+        title={title}
+        decided={decided}
+      />
+    </div>
+  );
+}
+
+function AtItsCells(props: { path: string; question: string }): JSX.Element {
+  const { trans, showCell } = useSurroundings();
+  return (
+    <button
+      className="jp-Reprise-quiet-button"
+      onClick={() => void showCell(props.path, props.question)}
+    >
+      {trans.__('Show in notebook')}
+    </button>
+  );
+}
+
+/** What is asked, exactly, for whoever cannot press here. deny: a denial needs no frame. */
+function Told(props: {
+  title: string;
+  question: Question;
+  deny?: IConversation;
+  children: React.ReactNode;
+}): JSX.Element {
+  const { title, question, deny } = props;
+  const { trans } = useSurroundings();
+  const now = useClock(true);
+  const left = question.untilUs / 1e6 - now / 1e3;
+  const denying = useAct();
+  return (
+    <div className="jp-Reprise-question" data-question={question.id}>
+      <header>
+        <h3>{exact(title)}</h3>
+        <span className="jp-Reprise-clock">{trans.__('denied in %1', clock(left))}</span>
+      </header>
+      <pre tabIndex={0} aria-label={trans.__('Exact input')}>
+        {exact(JSON.stringify(question.act?.input ?? {}, null, 2))}
+      </pre>
+      <p>{trans.__('Why asked: %1', exact(question.verdict?.why ?? question.text))}</p>
+      <Notice
+        kind="info"
+        actions={
+          deny && (
+            <button
+              className="jp-mod-styled jp-mod-reject"
+              disabled={denying.busy}
+              onClick={() => denying.act(() => deny.deny(question.id, null))}
+            >
+              {trans.__('Deny')}
+            </button>
+          )
+        }
+      >
+        {props.children}
+      </Notice>
+      {denying.error !== null && <ErrorNotice error={denying.error} trans={trans} />}
+    </div>
+  );
+}
+
+/** Words of the model's: options to press, or words of one's own. Nothing that it asks approves anything. */
+function OwnQuestion(props: { question: Question; conversation: IConversation }): JSX.Element {
+  const { question, conversation } = props;
+  const { trans } = useSurroundings();
+  const now = useClock(true);
+  const [words, setWords] = React.useState('');
+  const answering = useAct();
+  const yours = conversation.yours;
+  const answer = (given: string): void => {
+    if (given.trim() !== '') {
+      answering.act(() => conversation.answer(question.id, given));
+    }
+  };
+  const left = question.untilUs / 1e6 - now / 1e3;
+  return (
+    <div className="jp-Reprise-question" data-question={question.id}>
+      <header>
+        <h3>{trans.__('Agent asks you')}</h3>
+        <span className="jp-Reprise-clock">{trans.__('goes on in %1', clock(left))}</span>
+      </header>
+      <Prose text={question.text} open={false} />
+      {yours ? (
+        <>
+          {question.options.length > 0 && (
+            <div className="jp-Reprise-options">
+              {question.options.map(option => (
+                <button
+                  key={option}
+                  className="jp-mod-styled"
+                  disabled={answering.busy}
+                  onClick={() => answer(option)}
+                >
+                  {exact(option)}
+                </button>
+              ))}
+            </div>
+          )}
+          <form
+            className="jp-Reprise-answer"
+            onSubmit={event => {
+              event.preventDefault();
+              answer(words);
+            }}
+          >
+            <input
+              className="jp-mod-styled"
+              value={words}
+              maxLength={4000}
+              onChange={event => setWords(event.target.value)}
+              placeholder={trans.__('Answer in your own words')}
+              aria-label={trans.__('Answer in your own words')}
+            />
+            <button
+              className="jp-mod-styled jp-mod-accept"
+              disabled={answering.busy || words.trim() === ''}
+            >
+              {trans.__('Answer')}
+            </button>
+          </form>
+        </>
+      ) : (
+        <p>{trans.__('Waiting for the owner.')}</p>
+      )}
+      {answering.error !== null && <ErrorNotice error={answering.error} trans={trans} />}
+    </div>
+  );
+}
+
+/** How the question that stood here ended, if it was not pressed here; until the next thing happens. */
+function useSettledElsewhere(conversation: IConversation): string | null {
+  const { trans } = useSurroundings();
+  const [words, setWords] = React.useState<string | null>(null);
+  React.useEffect(() => {
+    setWords(null);
+    const heard = (_: IConversation, entry: { kind: string; body: unknown }): void => {
+      if (entry.kind === 'decided') {
+        const decided = entry.body as { decision: string; how: string };
+        setWords(settledWords(decided, pressedHere(), trans));
+      } else if (entry.kind === 'said' || entry.kind === 'question' || entry.kind === 'ended') {
+        setWords(null);
+      }
+    };
+    conversation.entered.connect(heard);
+    return () => {
+      conversation.entered.disconnect(heard);
+    };
+  }, [conversation, trans]);
+  return words;
+}
+
+/** Whether the focus is in a frame of this very page: then that is where the press came from. */
+function pressedHere(): boolean {
+  return (
+    document.hasFocus() &&
+    document.activeElement?.closest('.jp-Reprise-approval') instanceof Element
+  );
+}
+
+function settledWords(
+  decided: Pick<Decided, 'decision' | 'how'>,
+  here: boolean,
+  trans: TranslationBundle
+): string | null {
+  const { decision, how } = decided;
+  if (how === 'timeout') {
+    return trans.__('Not answered in time, so not run. The agent was told.');
+  }
+  if (how === 'cancelled' || here) {
+    return null;
+  }
+  if (how === 'terminal') {
+    return trans.__('Answered by a program, or in a terminal.');
+  }
+  const words: Readonly<Record<string, string>> = {
+    once: trans.__('Allowed once in another tab.'),
+    session: trans.__('Allowed for this session in another tab.'),
+    pattern: trans.__('Allowed for a pattern in another tab.'),
+    deny: trans.__('Denied in another tab.')
+  };
+  return words[decision] ?? null;
+}
