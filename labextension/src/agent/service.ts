@@ -3,7 +3,7 @@
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 
-import { ApiError, type IApi, type RepriseEvent } from '../api/tokens';
+import type { IApi, RepriseEvent } from '../api/tokens';
 import { OpenConversation } from './conversation';
 import { toMarkdown } from './exported';
 import { EMPTY, foldAll } from './fold';
@@ -192,9 +192,7 @@ export class Agent implements IAgent, IDisposable {
   private _disposed = false;
 }
 
-/** Whether a refusal says that the model cannot be asked for want of a key. */
-export function wantsKey(error: unknown): boolean {
-  return (
-    error instanceof ApiError && error.status === 503 && /No key for the model/.test(error.message)
-  );
+/** Whether the server's words say that the model cannot be asked for want of a key. */
+export function wantsKey(why: string): boolean {
+  return why.startsWith('No key for the model');
 }

@@ -209,21 +209,4 @@ export const IAgent = new Token<IAgent>(
   'Conversations with the agent: open, say, stop, answer, undo.'
 );
 
-/** What the chat panel lends to others. */
-export interface IChat {
-  /** Open the panel beside the notebook at hand, and begin or open its conversation. */
-  reveal(): Promise<void>;
-  /** The conversation at hand, begun if there is none (for "Ask about this cell"). */
-  ensure(): Promise<IConversation>;
-  /** Put the focus where words are typed. */
-  focus(): void;
-  /** Put words into the composer, without sending them. */
-  suggest(text: string): void;
-}
-
-export const IChat = new Token<IChat>(
-  '@jupyter-reprise/lab:IChat',
-  'The chat panel: shown, focused, given words.'
-);
-
 export type { Conversation, Entry, Turn, TurnEnd };

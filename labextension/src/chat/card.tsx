@@ -37,7 +37,7 @@ const OPEN = new Set(['running', 'error', 'lost']);
 export const Card = React.memo(function Card(props: {
   call: CallPart;
   conversation: IConversation;
-}): JSX.Element {
+}): React.JSX.Element {
   const { call, conversation } = props;
   const { trans } = useSurroundings();
   const [chosen, choose] = React.useState<boolean | null>(null);
@@ -78,7 +78,7 @@ export const Card = React.memo(function Card(props: {
   );
 });
 
-function Tone(props: { tone: 'busy' | 'asks' | 'ok' | 'warning' | 'error' }): JSX.Element {
+function Tone(props: { tone: 'busy' | 'asks' | 'ok' | 'warning' | 'error' }): React.JSX.Element {
   if (props.tone === 'busy') {
     return <span className="jp-Reprise-busy" aria-hidden="true" />;
   }
@@ -86,7 +86,7 @@ function Tone(props: { tone: 'busy' | 'asks' | 'ok' | 'warning' | 'error' }): JS
   return <Icon.react tag="span" className="jp-Reprise-tone" aria-hidden="true" />;
 }
 
-function Body(props: { call: CallPart; conversation: IConversation }): JSX.Element {
+function Body(props: { call: CallPart; conversation: IConversation }): React.JSX.Element {
   const { call, conversation } = props;
   const { trans } = useSurroundings();
   return (
@@ -123,7 +123,7 @@ function Body(props: { call: CallPart; conversation: IConversation }): JSX.Eleme
   );
 }
 
-function ExactInput(props: { call: CallPart }): JSX.Element {
+function ExactInput(props: { call: CallPart }): React.JSX.Element {
   const { trans } = useSurroundings();
   const input = React.useMemo(() => inputOf(props.call), [props.call]);
   if (input.as === 'code') {
@@ -155,7 +155,7 @@ function ExactInput(props: { call: CallPart }): JSX.Element {
   );
 }
 
-function Why(props: { call: CallPart }): JSX.Element | null {
+function Why(props: { call: CallPart }): React.JSX.Element | null {
   const { trans } = useSurroundings();
   const { decided, verdict } = props.call;
   if (verdict === null) {
@@ -184,7 +184,7 @@ function unanswered(call: CallPart, trans: TranslationBundle): string {
 }
 
 /** The newest lines of what a running call shows. */
-function LiveLines(props: { call: string; conversation: IConversation }): JSX.Element {
+function LiveLines(props: { call: string; conversation: IConversation }): React.JSX.Element {
   const output = useConversation(props.conversation, each => each.output(props.call));
   if (output === null) {
     return <Lines lines={[]} total={0} />;
@@ -192,7 +192,7 @@ function LiveLines(props: { call: string; conversation: IConversation }): JSX.El
   return <Lines {...linesShown(output)} />;
 }
 
-function Shown(props: { text: string }): JSX.Element {
+function Shown(props: { text: string }): React.JSX.Element {
   const { trans } = useSurroundings();
   const [most, setMost] = React.useState(LINES);
   const { lines, total } = React.useMemo(() => tail(props.text, most), [props.text, most]);
@@ -208,7 +208,7 @@ function Shown(props: { text: string }): JSX.Element {
   );
 }
 
-function Lines(props: { lines: readonly string[]; total: number }): JSX.Element | null {
+function Lines(props: { lines: readonly string[]; total: number }): React.JSX.Element | null {
   const { trans } = useSurroundings();
   if (props.lines.length === 0) {
     return null;
@@ -229,7 +229,7 @@ function Lines(props: { lines: readonly string[]; total: number }): JSX.Element 
 }
 
 /** Where one goes from a card. */
-function Ways(props: { call: CallPart; conversation: IConversation }): JSX.Element | null {
+function Ways(props: { call: CallPart; conversation: IConversation }): React.JSX.Element | null {
   const { call, conversation } = props;
   const { trans, showStep, showCell } = useSurroundings();
   const path = useConversation(conversation, each => each.model.notebook);
@@ -273,7 +273,7 @@ function Ways(props: { call: CallPart; conversation: IConversation }): JSX.Eleme
 export function Reads(props: {
   reads: Drawn & { drawn: 'reads' };
   conversation: IConversation;
-}): JSX.Element {
+}): React.JSX.Element {
   const { trans } = useSurroundings();
   const [open, setOpen] = React.useState(false);
   const id = React.useId();

@@ -229,9 +229,9 @@ export class Desk implements IDisposable {
   }
 
   private _made(held: ReturnType<IAgent['open']> | null): Host {
-    const host = new Host(this._agent, this._acts, this._where, held);
-    host.words = (conversation, where) => this._words.closed(conversation, where);
-    return host;
+    const words = (conversation: IConversation | null, where: Where): string =>
+      this._words.closed(conversation, where);
+    return new Host(this._agent, this._acts, words, this._where, held);
   }
 
   private _keep(host: Host): Host {

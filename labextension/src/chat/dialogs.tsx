@@ -88,7 +88,7 @@ export function Plan(props: {
   plan: UndoPlan;
   several: boolean;
   trans: TranslationBundle;
-}): JSX.Element {
+}): React.JSX.Element {
   const { plan, several, trans } = props;
   const kept = plan.kept.length;
   const others = plan.others.length;

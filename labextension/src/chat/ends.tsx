@@ -13,7 +13,7 @@ import { useDialogs } from './dialogs';
 export function TurnStanding(props: {
   turn: Turn;
   conversation: IConversation;
-}): JSX.Element | null {
+}): React.JSX.Element | null {
   const { turn, conversation } = props;
   const running = useConversation(conversation, each => each.running);
   const stopping = useConversation(conversation, each => each.stopping);
@@ -31,7 +31,7 @@ export function TurnStanding(props: {
   return <Ended turn={turn} conversation={conversation} yours={yours} />;
 }
 
-function Stopping(props: { turn: Turn; conversation: IConversation }): JSX.Element {
+function Stopping(props: { turn: Turn; conversation: IConversation }): React.JSX.Element {
   const { turn, conversation } = props;
   const { trans } = useSurroundings();
   const again = useAct();
@@ -58,7 +58,7 @@ function Stopping(props: { turn: Turn; conversation: IConversation }): JSX.Eleme
 }
 
 /** What is waited for, in a line: the model, a step, a wait before another attempt. */
-function UnderWay(props: { turn: Turn; conversation: IConversation }): JSX.Element | null {
+function UnderWay(props: { turn: Turn; conversation: IConversation }): React.JSX.Element | null {
   const { turn, conversation } = props;
   const { trans } = useSurroundings();
   const draft = useConversation(conversation, each => each.draft.length > 0);
@@ -78,7 +78,7 @@ function UnderWay(props: { turn: Turn; conversation: IConversation }): JSX.Eleme
   );
 }
 
-function Since(props: { us: number }): JSX.Element | null {
+function Since(props: { us: number }): React.JSX.Element | null {
   const { trans } = useSurroundings();
   const now = useClock(true);
   const seconds = now / 1e3 - props.us / 1e6;
@@ -87,7 +87,7 @@ function Since(props: { us: number }): JSX.Element | null {
   );
 }
 
-function Waiting(props: { wait: WaitPart; conversation: IConversation }): JSX.Element {
+function Waiting(props: { wait: WaitPart; conversation: IConversation }): React.JSX.Element {
   const { wait, conversation } = props;
   const { trans } = useSurroundings();
   const now = useClock(true);
@@ -118,7 +118,7 @@ function Waiting(props: { wait: WaitPart; conversation: IConversation }): JSX.El
   );
 }
 
-function Elsewhere(props: { conversation: IConversation }): JSX.Element {
+function Elsewhere(props: { conversation: IConversation }): React.JSX.Element {
   const { trans } = useSurroundings();
   const client = useConversation(props.conversation, each => each.model.client);
   return (
@@ -130,7 +130,11 @@ function Elsewhere(props: { conversation: IConversation }): JSX.Element {
   );
 }
 
-function Ended(props: { turn: Turn; conversation: IConversation; yours: boolean }): JSX.Element {
+function Ended(props: {
+  turn: Turn;
+  conversation: IConversation;
+  yours: boolean;
+}): React.JSX.Element {
   const { turn, conversation, yours } = props;
   const { trans } = useSurroundings();
   const going = useAct();
@@ -223,7 +227,7 @@ function endedWords(turn: Turn, trans: ReturnType<typeof useSurroundings>['trans
 }
 
 /** What came back by the undo of a turn, and what did not. */
-export function Undone(props: { turn: Turn }): JSX.Element | null {
+export function Undone(props: { turn: Turn }): React.JSX.Element | null {
   const { trans } = useSurroundings();
   const { undone } = props.turn;
   if (undone === null) {

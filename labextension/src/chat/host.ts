@@ -31,11 +31,13 @@ export interface Where {
 
 export class Host implements IComposerHost, IDisposable {
   /**
+   * @param _words why nothing can be said in it, in the language of the page; "" where it can
    * @param held the conversation; null: the first message begins it
    */
   constructor(
     private readonly _agent: IAgent,
     private readonly _acts: HostActs,
+    private readonly _words: (conversation: IConversation | null, where: Where) => string,
     private _where: Where,
     held: IHeld | null
   ) {
@@ -63,12 +65,11 @@ export class Host implements IComposerHost, IDisposable {
   }
 
   get why(): string {
-    return this._closed(this.shown);
+    return this._words(this.shown, this._where);
   }
 
-  /** Sets what is said when nothing can be said: in the language of the page. */
-  set words(words: (conversation: IConversation | null, where: Where) => string) {
-    this._words = words;
+  /** Why nothing can be said may be another reason by now. */
+  refresh(): void {
     this._changed.emit();
   }
 
@@ -189,14 +190,8 @@ export class Host implements IComposerHost, IDisposable {
     this._changed.emit();
   }
 
-  private _closed(conversation: IConversation | null): string {
-    return this._words(conversation, this._where);
-  }
-
   private readonly _changed = new Signal<IComposerHost, void>(this);
   private readonly _disposed = new Signal<IComposerHost, void>(this);
-  private _words: (conversation: IConversation | null, where: Where) => string = (_, where) =>
-    where.why;
   private _held: IHeld | null = null;
   private _beginning = false;
   private _isDisposed = false;

@@ -17,7 +17,7 @@ export function List(props: {
   agent: IAgent;
   desk: Desk;
   save: (info: ConversationInfo, as: 'markdown' | 'json') => Promise<void>;
-}): JSX.Element {
+}): React.JSX.Element {
   const { agent, desk, save } = props;
   const { trans } = useSurroundings();
   const [words, setWords] = React.useState('');
@@ -91,7 +91,7 @@ function Row(props: {
   agent: IAgent;
   desk: Desk;
   save: (info: ConversationInfo, as: 'markdown' | 'json') => Promise<void>;
-}): JSX.Element {
+}): React.JSX.Element {
   const { info, agent, desk, save } = props;
   const { trans } = useSurroundings();
   const acting = useAct();

@@ -13,7 +13,7 @@ export const TURNS = 30;
 /** CSS pixels from the end within which the end is followed. */
 const NEAR = 40;
 
-export function Log(props: { conversation: IConversation }): JSX.Element {
+export function Log(props: { conversation: IConversation }): React.JSX.Element {
   const { conversation } = props;
   const { trans } = useSurroundings();
   const turns = useConversation(conversation, each => each.model.turns);

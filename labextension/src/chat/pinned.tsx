@@ -11,7 +11,7 @@ import { clock, exact } from '../parts/words';
 import { useAct, useClock, useConversation, useSurroundings } from './context';
 import { Prose } from './prose';
 
-export function Pinned(props: { conversation: IConversation }): JSX.Element | null {
+export function Pinned(props: { conversation: IConversation }): React.JSX.Element | null {
   const { conversation } = props;
   const { trans } = useSurroundings();
   const questions = useConversation(conversation, each => each.model.questions);
@@ -43,7 +43,7 @@ export function Pinned(props: { conversation: IConversation }): JSX.Element | nu
 }
 
 /** An approval: pressed in its frame, or a sentence that says why not here. */
-function Approval(props: { question: Question; conversation: IConversation }): JSX.Element {
+function Approval(props: { question: Question; conversation: IConversation }): React.JSX.Element {
   const { question, conversation } = props;
   const { trans, api, themes } = useSurroundings();
   const pressed = useConversation(conversation, each => each.pressed(question.id));
@@ -94,7 +94,7 @@ function Approval(props: { question: Question; conversation: IConversation }): J
   );
 }
 
-function AtItsCells(props: { path: string; question: string }): JSX.Element {
+function AtItsCells(props: { path: string; question: string }): React.JSX.Element {
   const { trans, showCell } = useSurroundings();
   return (
     <button
@@ -112,7 +112,7 @@ function Told(props: {
   question: Question;
   deny?: IConversation;
   children: React.ReactNode;
-}): JSX.Element {
+}): React.JSX.Element {
   const { title, question, deny } = props;
   const { trans } = useSurroundings();
   const now = useClock(true);
@@ -150,7 +150,10 @@ function Told(props: {
 }
 
 /** Words of the model's: options to press, or words of one's own. Nothing that it asks approves anything. */
-function OwnQuestion(props: { question: Question; conversation: IConversation }): JSX.Element {
+function OwnQuestion(props: {
+  question: Question;
+  conversation: IConversation;
+}): React.JSX.Element {
   const { question, conversation } = props;
   const { trans } = useSurroundings();
   const now = useClock(true);

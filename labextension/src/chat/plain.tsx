@@ -43,7 +43,7 @@ export class PlainComposer extends ReactWidget implements IComposer {
     this.focus();
   }
 
-  protected render(): JSX.Element | null {
+  protected render(): React.JSX.Element | null {
     const host = this._host;
     return host === null ? null : (
       <UseSignal signal={host.changed}>
@@ -60,7 +60,7 @@ function Plain(props: {
   host: IComposerHost;
   trans: TranslationBundle;
   written: Signal<PlainComposer, string>;
-}): JSX.Element {
+}): React.JSX.Element {
   const { host, trans, written } = props;
   const [words, setWords] = React.useState('');
   const [error, setError] = React.useState<unknown>(null);

@@ -17,7 +17,7 @@ const PLAIN = 100_000;
 type Definitions = ReadonlyMap<string, string>;
 
 /** open: more of the text may come. */
-export function Prose(props: { text: string; open: boolean }): JSX.Element {
+export function Prose(props: { text: string; open: boolean }): React.JSX.Element {
   const [cut] = React.useState(() => new Cut());
   cut.take(props.text, props.open);
   return (
@@ -33,7 +33,7 @@ export function Prose(props: { text: string; open: boolean }): JSX.Element {
 const Group = React.memo(function Group(props: {
   blocks: readonly Block[];
   definitions: Definitions;
-}): JSX.Element {
+}): React.JSX.Element {
   return (
     <>
       {props.blocks.map((block, place) => (
@@ -44,7 +44,7 @@ const Group = React.memo(function Group(props: {
 });
 
 const ClosedBlock = React.memo(
-  function ClosedBlock(props: { block: Block; definitions: Definitions }): JSX.Element {
+  function ClosedBlock(props: { block: Block; definitions: Definitions }): React.JSX.Element {
     return (
       <Drawn block={props.block} text={withDefinitions(props.block.text, props.definitions)} />
     );
@@ -57,7 +57,7 @@ const ClosedBlock = React.memo(
 );
 
 /** The last block: while it is open it is drawn now and then, code as plain text. */
-function OpenBlock(props: { block: Block; definitions: Definitions }): JSX.Element {
+function OpenBlock(props: { block: Block; definitions: Definitions }): React.JSX.Element {
   const { block, definitions } = props;
   const wanted = withDefinitions(block.text, definitions);
   const text = useCalmed(wanted, block.open);
@@ -78,8 +78,9 @@ function useCalmed(wanted: string, open: boolean): string {
   const newest = React.useRef(wanted);
   const last = React.useRef({ at: 0, took: 0 });
   newest.current = wanted;
+  const behind = open && wanted !== shown;
   React.useEffect(() => {
-    if (!open || shown === newest.current) {
+    if (!behind) {
       return undefined;
     }
     const { at, took } = last.current;
@@ -97,11 +98,11 @@ function useCalmed(wanted: string, open: boolean): string {
     );
     return () => clearTimeout(timer);
     // A timer that runs shows the newest text when it ends: it is not begun anew by each piece.
-  }, [open, shown, wanted === shown]);
+  }, [behind, shown]);
   return open ? shown : wanted;
 }
 
-function Drawn(props: { block: Block; text: string }): JSX.Element {
+function Drawn(props: { block: Block; text: string }): React.JSX.Element {
   const { block, text } = props;
   const { rendermime } = useSurroundings();
   const decorate = useCodeButtons();
@@ -120,7 +121,7 @@ function Drawn(props: { block: Block; text: string }): JSX.Element {
 }
 
 /** What stands above code: its language, copy, insert below. */
-function CodeHead(props: { language: string; code: string }): JSX.Element {
+function CodeHead(props: { language: string; code: string }): React.JSX.Element {
   const { trans, insertBelow } = useSurroundings();
   return (
     <div className="jp-Reprise-code-head">
@@ -136,7 +137,7 @@ function CodeHead(props: { language: string; code: string }): JSX.Element {
   );
 }
 
-export function CopyButton(props: { text: string; label: string }): JSX.Element {
+export function CopyButton(props: { text: string; label: string }): React.JSX.Element {
   const { trans } = useSurroundings();
   const [copied, setCopied] = React.useState(false);
   React.useEffect(() => {

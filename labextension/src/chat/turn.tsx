@@ -25,7 +25,7 @@ export const TurnView = React.memo(function TurnView(props: {
   turn: Turn;
   newest: boolean;
   conversation: IConversation;
-}): JSX.Element {
+}): React.JSX.Element {
   const { turn, newest, conversation } = props;
   const { trans } = useSurroundings();
   const [folded, fold] = React.useState(turn.undone !== null && !newest);
@@ -55,7 +55,7 @@ export const TurnView = React.memo(function TurnView(props: {
 });
 
 /** Of a turn that others followed: how it ended, if not well. */
-function Past(props: { turn: Turn }): JSX.Element | null {
+function Past(props: { turn: Turn }): React.JSX.Element | null {
   const { turn } = props;
   const { trans } = useSurroundings();
   if (turn.undone !== null) {
@@ -71,19 +71,19 @@ function Past(props: { turn: Turn }): JSX.Element | null {
   return <p className="jp-Reprise-underway">{turn.why ?? words}</p>;
 }
 
-function You(props: { turn: Turn; conversation: IConversation }): JSX.Element {
+function You(props: { turn: Turn; conversation: IConversation }): React.JSX.Element {
   const { turn, conversation } = props;
   const { trans } = useSurroundings();
   const yours = useConversation(conversation, each => each.yours);
   const running = useConversation(conversation, each => each.running);
   const [editing, edit] = React.useState(false);
   const client = conversation.model.client;
-  const others = turn.by !== null && turn.by !== conversation.owner;
-  return (
+  const others = turn.by === conversation.owner ? null : turn.by;
+    return (
     <div className="jp-Reprise-you">
       <header>
         <span className="jp-Reprise-who">
-          {client ?? (others ? exact(turn.by ?? '') : trans.__('You'))}
+          {client ?? (others === null ? trans.__('You') : exact(others))}
         </span>
         <time className="jp-Reprise-secondary" dateTime={new Date(turn.atUs / 1e3).toISOString()}>
           {moment(new Date(turn.atUs / 1e3))}
@@ -110,7 +110,7 @@ function Editing(props: {
   turn: Turn;
   conversation: IConversation;
   done: () => void;
-}): JSX.Element {
+}): React.JSX.Element {
   const { turn, conversation, done } = props;
   const { trans } = useSurroundings();
   const [words, setWords] = React.useState(turn.said);
@@ -166,7 +166,11 @@ function Editing(props: {
   );
 }
 
-function Agent(props: { turn: Turn; newest: boolean; conversation: IConversation }): JSX.Element {
+function Agent(props: {
+  turn: Turn;
+  newest: boolean;
+  conversation: IConversation;
+}): React.JSX.Element {
   const { turn, newest, conversation } = props;
   const { trans, foldReads } = useSurroundings();
   const [most, setMost] = React.useState(PARTS);
@@ -200,7 +204,7 @@ function Agent(props: { turn: Turn; newest: boolean; conversation: IConversation
   );
 }
 
-function partView(part: Part, conversation: IConversation): JSX.Element {
+function partView(part: Part, conversation: IConversation): React.JSX.Element {
   const { key } = part;
   switch (part.part) {
     case 'text':
@@ -219,7 +223,7 @@ function partView(part: Part, conversation: IConversation): JSX.Element {
 }
 
 /** A piece of the answer that comes. */
-function draftView(block: DraftBlock, key: string): JSX.Element {
+function draftView(block: DraftBlock, key: string): React.JSX.Element {
   switch (block.kind) {
     case 'text':
       return <Words key={key} text={block.text} open={true} partial={false} />;
@@ -234,7 +238,7 @@ const Words = React.memo(function Words(props: {
   text: string;
   open: boolean;
   partial: boolean;
-}): JSX.Element {
+}): React.JSX.Element {
   const { trans } = useSurroundings();
   return (
     <div className="jp-Reprise-words">
@@ -251,7 +255,7 @@ const Words = React.memo(function Words(props: {
   );
 });
 
-function Waited(props: { part: WaitPart }): JSX.Element {
+function Waited(props: { part: WaitPart }): React.JSX.Element {
   const { trans } = useSurroundings();
   return (
     <p className="jp-Reprise-underway">
@@ -260,7 +264,7 @@ function Waited(props: { part: WaitPart }): JSX.Element {
   );
 }
 
-function Writing(props: { name: string; size: number }): JSX.Element {
+function Writing(props: { name: string; size: number }): React.JSX.Element {
   const { trans } = useSurroundings();
   return (
     <p className="jp-Reprise-underway">
@@ -271,7 +275,10 @@ function Writing(props: { name: string; size: number }): JSX.Element {
   );
 }
 
-const Thinking = React.memo(function Thinking(props: { text: string; open: boolean }): JSX.Element {
+const Thinking = React.memo(function Thinking(props: {
+  text: string;
+  open: boolean;
+}): React.JSX.Element {
   const { trans } = useSurroundings();
   const [open, setOpen] = React.useState(false);
   const id = React.useId();
@@ -299,7 +306,7 @@ const Thinking = React.memo(function Thinking(props: { text: string; open: boole
 });
 
 /** A question of the model's own, and what it was told. */
-function Asked(props: { part: AskedPart }): JSX.Element | null {
+function Asked(props: { part: AskedPart }): React.JSX.Element | null {
   const { question, decided } = props.part;
   const { trans } = useSurroundings();
   if (decided === null) {
@@ -322,7 +329,7 @@ function Asked(props: { part: AskedPart }): JSX.Element | null {
   );
 }
 
-function Mark(props: { part: MarkPart }): JSX.Element {
+function Mark(props: { part: MarkPart }): React.JSX.Element {
   const { part } = props;
   const { trans } = useSurroundings();
   const [open, setOpen] = React.useState(false);

@@ -21,7 +21,7 @@ export interface ViewProps {
   readonly newNotebook: (() => void) | null;
 }
 
-export function View(props: ViewProps): JSX.Element {
+export function View(props: ViewProps): React.JSX.Element {
   const { desk } = props;
   return (
     <UseSignal signal={desk.changed}>
@@ -38,7 +38,7 @@ export function View(props: ViewProps): JSX.Element {
   );
 }
 
-function Shown(props: ViewProps & { conversation: IConversation }): JSX.Element {
+function Shown(props: ViewProps & { conversation: IConversation }): React.JSX.Element {
   const { conversation } = props;
   const { trans, api } = useSurroundings();
   const line = useConversation(conversation, each => each.line);
@@ -82,7 +82,7 @@ function OffLine(props: {
   line: LineState;
   conversation: IConversation;
   desk: Desk;
-}): JSX.Element | null {
+}): React.JSX.Element | null {
   const { line, conversation } = props;
   const { trans } = useSurroundings();
   const now = useClock(line.is === 'offline');
@@ -126,7 +126,7 @@ function OffLine(props: {
 }
 
 /** Before anything was said: three lines, and suggestions that fit the notebook. */
-function Nothing(props: ViewProps): JSX.Element {
+function Nothing(props: ViewProps): React.JSX.Element {
   const { desk, suggest } = props;
   const { trans } = useSurroundings();
   const { notebook, finding, host } = desk;
