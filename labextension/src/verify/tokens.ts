@@ -1,52 +1,34 @@
-/** What other parts may use of verifying: its command, and the reports as they come. */
+// What other parts may use of verifying: its command, and the reports as they come.
 
-import type { IDisposable } from '@lumino/disposable';
+import type { IObservableDisposable } from '@lumino/disposable';
 import { Token } from '@lumino/coreutils';
 import type { ISignal } from '@lumino/signaling';
 
+import type { Schemas } from '../api/tokens';
+
 export const VerifyCommands = {
   /**
-   * Opens the verify report of a session in a tab, and begins it unless one is there or on its way.
-   * `{session?, from?}`: without a session, that of the current notebook; `from` is the first step
-   * to compare.
+   * Opens the verify report of a session in a tab, and begins it unless one that says all there is
+   * to say is there or on its way. `{session?, from?}`: without a session, that of the current
+   * notebook; `from` is the first step to compare.
    */
   open: 'reprise:verify'
 } as const;
 
 /** How a step came out, as `reprise verify` says it. */
-export type StepVerdict = 'same' | 'volatile' | 'different' | 'could not run' | 'skipped';
-
-/** Where a difference may come from, and what one can do about it. */
-export interface ICause {
-  readonly what: string;
-  readonly text: string;
-  readonly mend: string;
-  readonly seq: number | null;
-  readonly line: number | null;
-}
-
-/** A step in the report's table. */
-export interface IVerifiedStep {
-  readonly seq: number;
-  readonly kind: string;
-  readonly outcome: string | null;
-  readonly verdict: StepVerdict;
-  readonly reason: string | null;
-  /** The first line of what was asked for. */
-  readonly title: string;
-  /** Seconds. */
-  readonly recorded: number;
-  readonly took: number;
-  /** How a second replay compares with the record, where there was one. */
-  readonly again: StepVerdict | null;
-  /** Whether two replays differ from each other. */
-  readonly chance: boolean | null;
-  readonly causes: readonly ICause[];
-}
+export type StepVerdict = Schemas['StepVerdict'];
+export type ReportHead = Schemas['ReportHead'];
+export type ReportRow = Schemas['ReportRow'];
+export type ReportStep = Schemas['ReportStep'];
+export type ReportPiece = Schemas['ReportPiece'];
+export type ReportState = Schemas['ReportState'];
+export type ReportCause = Schemas['ReportCause'];
 
 /** How a verify stands. */
 export type VerifyState =
-  /** Nothing was asked for yet. */
+  /** The server is being asked whether there is one. */
+  | 'looking'
+  /** There is none. */
   | 'none'
   | 'queued'
   | 'running'
@@ -54,28 +36,60 @@ export type VerifyState =
   | 'done'
   | 'failed'
   | 'stopped'
-  /** The server restarted, or forgot it: what came of it is not there any more. */
+  /** There was one; the server has restarted or forgotten it, and what came of it is gone. */
   | 'lost';
 
-/** One verify of a session: asked for, followed, its report in parts. Knows no page. */
-export interface IVerification extends IDisposable {
+export interface IProgress {
+  /** What is being done, in the server's words. */
+  readonly text: string;
+  readonly done: number | null;
+  readonly total: number | null;
+  /** How many steps came out how so far. */
+  readonly counts: Readonly<Record<string, number>>;
+}
+
+/** One verify of a session: asked for, followed, its report read in parts. Knows no page. */
+export interface IVerification extends IObservableDisposable {
   readonly session: string;
+  /** The first step that is compared. */
   readonly from: number;
   readonly state: VerifyState;
-  /** What it does now, and how far it is. */
-  readonly progress: { readonly text: string; readonly done: number | null; readonly total: number | null };
-  readonly counts: Readonly<Record<StepVerdict, number>>;
-  /** Why it failed, or could not be asked for. */
+  readonly progress: IProgress;
+  /** Of one that is done: all but its steps. */
+  readonly head: ReportHead | null;
+  /** When it ended. */
+  readonly endedAt: Date | null;
+  /** Steps that the session has got since; null while that is not known. */
+  readonly newer: number | null;
+  /** Why it failed, or could not be asked for; null when neither is so. */
   readonly failure: Error | null;
   readonly changed: ISignal<this, void>;
-  /** Begin it, or join the one that is on its way. */
+  /** Follow the one that is there or on its way, if there is one. Resolves when that is known. */
+  look(): Promise<void>;
+  /** There was one when this page was last open: where `look` found none, it is lost. */
+  forgotten(): void;
+  /** Begin one, or join the one that is on its way. */
   begin(): Promise<void>;
   /** End it; what was played by then is thrown away. */
   stop(): Promise<void>;
+  /** Rows of the report from `offset` on, what one has to look at first. */
+  rows(
+    verdicts: readonly StepVerdict[],
+    offset: number,
+    limit: number
+  ): Promise<{
+    readonly steps: readonly ReportRow[];
+    readonly found: number;
+    readonly total: number;
+  }>;
+  step(seq: number): Promise<ReportStep>;
+  stateOf(number: number): Promise<ReportState>;
+  /** The whole report as a file. */
+  save(form: 'html' | 'json'): Promise<{ readonly name: string; readonly data: Blob }>;
 }
 
 export interface IVerify {
-  /** The verify of a session from a step on; one object for all who ask. */
+  /** A verify of a session from a step on. Whoever asks disposes it. */
   of(session: string, from?: number): IVerification;
 }
 
