@@ -2667,7 +2667,10 @@ export interface components {
             created_at: components["schemas"]["Moment"];
             ended_at: components["schemas"]["Moment"] | null;
             /** @description Why it failed, or that it was cancelled */
-            error: null | Record<string, never>;
+            error: null | {
+                code: string;
+                message: string;
+            };
             id: components["schemas"]["Id"];
             /** @enum {string} */
             kind: "verify" | "check" | "workspace" | "changes" | "import" | "upload" | "cell" | "command" | "skill" | "environment" | "environment-check" | "skill-import";
