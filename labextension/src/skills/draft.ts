@@ -141,6 +141,12 @@ export class Draft implements IDisposable {
     return textOf(edit?.content ?? (await this._original(path)));
   }
 
+  /** A file's bytes as they would be saved. */
+  async bytes(path: string): Promise<Uint8Array> {
+    const content = this._edits.get(path)?.content ?? (await this._original(path));
+    return typeof content === 'string' ? new TextEncoder().encode(content) : content;
+  }
+
   /** What a person typed. Typed back to what it was, it is unchanged. */
   setText(path: string, text: string): void {
     const was = this._texts.get(path);

@@ -53,7 +53,7 @@ export async function judge(context: IContext, act: Act, version: ISkills.Versio
     const dialog = new Dialog({
       title: asking(act, version, trans),
       body,
-      // The reason is text, so Enter in it is no press.
+      // Enter in a field is no press.
       defaultButton: 0,
       buttons: [
         Dialog.cancelButton({ label: trans.__('Cancel') }),
@@ -243,9 +243,9 @@ function Question(props: { about: IAbout; said: ISaid; diff: () => void }): Reac
       {REASONS.has(act) && (
         <label className="jp-Reprise-skill-why">
           {trans.__('Reason')}
-          <input
-            type="text"
+          <textarea
             className="jp-mod-styled"
+            rows={2}
             maxLength={MOST_REASON}
             placeholder={trans.__('others read it')}
             onChange={event => {

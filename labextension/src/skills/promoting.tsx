@@ -90,9 +90,9 @@ function Ask(props: {
       </label>
       <label className="jp-Reprise-skill-why">
         {trans.__('Note')}
-        <input
-          type="text"
+        <textarea
           className="jp-mod-styled"
+          rows={2}
           maxLength={MOST_NOTE}
           placeholder={trans.__('what it is good for')}
           onChange={event => {

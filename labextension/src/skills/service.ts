@@ -241,9 +241,10 @@ export class Skills implements ISkills, IDisposable {
   async addArchive(
     archive: Blob,
     filename: string,
-    names: readonly string[]
+    names: readonly string[],
+    note = ''
   ): Promise<ISkills.Arrivals> {
-    const answer = await this._send('skills', archive, { filename }, names);
+    const answer = await this._send('skills', archive, { filename, note }, names);
     return (await answer.json()) as ISkills.Arrivals;
   }
 
@@ -406,10 +407,13 @@ export class Skills implements ISkills, IDisposable {
   private async _send(
     where: 'skills' | 'skill-checks',
     archive: Blob,
-    more: { filename: string },
+    more: { filename: string; note?: string },
     names: readonly string[] = []
   ): Promise<Response> {
     const query = new URLSearchParams({ filename: filename(more.filename) });
+    if (more.note) {
+      query.set('note', more.note);
+    }
     for (const name of names) {
       query.append('name', name);
     }

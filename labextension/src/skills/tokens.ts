@@ -166,7 +166,12 @@ export interface ISkills {
   /** The strict check of each skill in an archive; nothing is kept. */
   checkArchive(archive: Blob, filename: string): Promise<readonly ISkills.IChecked[]>;
   /** Adds skills of an archive to one's own scope; of these names only, if there are any. */
-  addArchive(archive: Blob, filename: string, names: readonly string[]): Promise<ISkills.Arrivals>;
+  addArchive(
+    archive: Blob,
+    filename: string,
+    names: readonly string[],
+    note?: string
+  ): Promise<ISkills.Arrivals>;
   /** Begins to add the skills of a Git repository. */
   importGit(source: string, ref?: string, subfolder?: string): Promise<ISkills.Job>;
   /** What a job's step has shown behind `after` (-1: from the start), as text; waits for more. */
@@ -215,4 +220,8 @@ export namespace SkillCommands {
   export const create = 'reprise:new-skill';
   export const importSkills = 'reprise:import-skills';
   export const members = 'reprise:skill-teams';
+  /** Of the row that the panel's menu was opened on. */
+  export const edit = 'reprise:edit-skill';
+  export const export_ = 'reprise:export-skill';
+  export const copyName = 'reprise:copy-skill-name';
 }

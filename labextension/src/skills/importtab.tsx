@@ -1,8 +1,9 @@
 // Bringing skills in: dropped or picked files and a Git address; looked at first, then added by choice.
 
-import { Dialog, ReactWidget } from '@jupyterlab/apputils';
+import { ReactWidget } from '@jupyterlab/apputils';
 import * as React from 'react';
 
+import { skillIcon } from '../parts/icons';
 import { ErrorNotice, Loading, Notice } from '../parts/notices';
 import { count, exact } from '../parts/words';
 import { Context, IContext, useSkills } from './context';
@@ -14,26 +15,34 @@ import { ISkills } from './tokens';
 /** Files that are named as not taken. */
 const MOST_NAMED = 50;
 
-/** Opens the dialog; with files it begins to look at them at once. */
-export async function importSkills(
-  context: IContext,
-  dropped?: Promise<readonly IFound[]>
-): Promise<void> {
-  const body = ReactWidget.create(
-    <Context.Provider value={context}>
-      <Import dropped={dropped ?? null} />
-    </Context.Provider>
-  );
-  body.addClass('jp-Reprise');
-  const { trans } = context;
-  const dialog = new Dialog({
-    title: trans.__('Import skills'),
-    body,
-    buttons: [Dialog.cancelButton({ label: trans.__('Close') })],
-    hasClose: true
-  });
-  dialog.addClass('jp-Reprise-skill-dialog');
-  await dialog.launch();
+export class ImportTab extends ReactWidget {
+  constructor(private readonly _context: IContext) {
+    super();
+    this.id = ImportTab.ID;
+    this.addClass('jp-Reprise');
+    this.addClass('jp-Reprise-skill-tab');
+    this.title.icon = skillIcon;
+    this.title.closable = true;
+    this.title.label = _context.trans.__('Import skills');
+  }
+
+  static readonly ID = 'jp-reprise-skill-import';
+
+  /** Looks at what was dropped elsewhere. */
+  look(dropped: Promise<readonly IFound[]>): void {
+    this._dropped = dropped;
+    this.update();
+  }
+
+  protected override render(): React.JSX.Element {
+    return (
+      <Context.Provider value={this._context}>
+        <Import dropped={this._dropped} />
+      </Context.Provider>
+    );
+  }
+
+  private _dropped: Promise<readonly IFound[]> | null = null;
 }
 
 interface ILooked {
@@ -106,7 +115,12 @@ function Import(props: { dropped: Promise<readonly IFound[]> | null }): React.JS
   };
 
   return (
-    <div className="jp-Reprise-skill-import">
+    <div
+      className="jp-Reprise-skill-body jp-Reprise-skill-import"
+      role="region"
+      aria-label={trans.__('Import skills')}
+    >
+      <h2>{trans.__('Import skills')}</h2>
       {error !== undefined && <ErrorNotice error={error} trans={trans} />}
       {busy !== null ? (
         <>
@@ -120,7 +134,12 @@ function Import(props: { dropped: Promise<readonly IFound[]> | null }): React.JS
       ) : (
         <>
           <Pick look={look} />
-          <Git done={setDone} />
+          <Git
+            done={found => {
+              setError(undefined);
+              setDone(found);
+            }}
+          />
         </>
       )}
     </div>
@@ -236,8 +255,6 @@ function Git(props: { done: (outcomes: readonly IOutcome[]) => void }): React.JS
     <section aria-label={trans.__('From Git')}>
       <h3>{trans.__('From Git')}</h3>
       <form
-        // The dialog would take Enter for its own button.
-        onKeyDown={event => event.stopPropagation()}
         onSubmit={event => {
           event.preventDefault();
           void fetch_();
