@@ -127,7 +127,7 @@ export class Opener implements IOpener {
     if (!this._app.commands.hasCommand(command)) {
       return false;
     }
-    void this._app.commands.execute(command, { session, seq });
+    void this._app.commands.execute(command, { session, step: seq });
     return true;
   }
 
