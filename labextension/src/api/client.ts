@@ -12,6 +12,8 @@ import { ApiError, Call, IApi, IConnection, IDecider, RepriseEvent } from './tok
 
 /** The header by which a request that was refused 428 is asked again (docs/agent-api.md). */
 const DECISION = 'X-Reprise-Decision';
+/** JupyterLab's own `no-store` adds a parameter to each address, and ours take none that they do not know. */
+const FRESH: RequestInit = { cache: 'no-cache' };
 const EVENTS = /^urn:jupyter-reprise:([a-z]+):/;
 
 /** What of the server's event stream is used. */
@@ -29,7 +31,7 @@ export class Api implements IApi, IDisposable {
       querySerializer: { array: { style: 'form', explode: true } }
     });
     this._connection = new Connection(async () => {
-      const response = await ServerConnection.makeRequest(this.url('me'), {}, this.settings);
+      const response = await ServerConnection.makeRequest(this.url('me'), FRESH, this.settings);
       return response.ok || (await failure(response)).code !== 'not-authenticated';
     });
     options.events?.stream.connect(this._onEvent, this);
@@ -134,7 +136,7 @@ export class Api implements IApi, IDisposable {
   private async _once(url: string, init: RequestInit): Promise<Response> {
     let response: Response;
     try {
-      response = await ServerConnection.makeRequest(url, init, this.settings);
+      response = await ServerConnection.makeRequest(url, { ...FRESH, ...init }, this.settings);
     } catch (error) {
       if (init.signal?.aborted) {
         throw new ApiError(0, 'cancelled', 'The request was given up. Nothing more was asked.');
