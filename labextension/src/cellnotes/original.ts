@@ -3,7 +3,6 @@
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 import { IRenderMime, IRenderMimeRegistry, MimeModel } from '@jupyterlab/rendermime';
 import { TranslationBundle } from '@jupyterlab/translation';
-import { ReadonlyJSONObject } from '@lumino/coreutils';
 import { Panel, Widget } from '@lumino/widgets';
 
 import { Frame } from './frame';
@@ -93,7 +92,7 @@ export class OriginalRenderer extends Panel implements IRenderMime.IRenderer {
         data[type] = value;
       }
     }
-    const type = this._registry.preferredMimeType(data as ReadonlyJSONObject, 'ensure');
+    const type = this._registry.preferredMimeType(data, 'ensure');
     if (type === undefined) {
       return;
     }
