@@ -15,6 +15,12 @@ export const GROUPS: readonly (readonly string[])[] = [
     'reprise:compare',
     'reprise:verify'
   ],
-  ['reprise:session-status', 'reprise:change-environment', 'reprise:open-network'],
+  [
+    'reprise:session-status',
+    'reprise:resume',
+    'reprise:cancel-resume',
+    'reprise:change-environment',
+    'reprise:open-network'
+  ],
   ['reprise:skills', 'reprise:open-environment', 'reprise:open-policy']
 ];

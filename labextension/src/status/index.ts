@@ -3,12 +3,13 @@
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette, IToolbarWidgetRegistry } from '@jupyterlab/apputils';
 import { NotebookPanel } from '@jupyterlab/notebook';
-import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { IAgent } from '../agent/tokens';
+import { EnvironmentCommands } from '../environments/tokens';
 import { IAnnouncer } from '../parts/tokens';
+import { IPreferences } from '../preferences/tokens';
 import { INotebookSession, ISessions } from '../sessions/tokens';
 import { TimelineCommands } from '../timeline/tokens';
 import { announceSession } from './announcing';
@@ -17,12 +18,8 @@ import { addCost } from './cost';
 import { IActs, StatusPopup } from './popup';
 import { StatusCommands } from './tokens';
 
-/** Commands of other parts that the popup leads to, where they are. */
-const ENVIRONMENT = 'reprise:change-environment';
-const NETWORK = 'reprise:open-network';
+/** The chat's command that leads to what waits. */
 const QUESTION = 'reprise:next-question';
-
-const SETTINGS = '@jupyter-reprise/lab:plugin';
 
 const status: JupyterFrontEndPlugin<void> = {
   id: '@jupyter-reprise/lab:status',
@@ -56,8 +53,8 @@ const status: JupyterFrontEndPlugin<void> = {
         return; // a second press closes it
       }
       const acts: IActs = {
-        chooseEnvironment: lead(ENVIRONMENT, ({ id }) => ({ session: id })),
-        showNetwork: lead(NETWORK, ({ id }) => ({ session: id })),
+        chooseEnvironment: lead(EnvironmentCommands.change, ({ id }) => ({ session: id })),
+        showNetwork: lead(EnvironmentCommands.network, ({ id }) => ({ session: id })),
         showTimeline: lead(TimelineCommands.open, ({ id }) => ({ session: id })),
         showQuestion: lead(QUESTION, () => ({})),
         fork: lead(TimelineCommands.fork, ({ id }) => ({ session: id })),
@@ -131,26 +128,16 @@ const cost: JupyterFrontEndPlugin<void> = {
   description: 'Tokens and money of the running turn, in the status bar.',
   autoStart: true,
   requires: [IStatusBar, IAgent],
-  optional: [ITranslator, ISettingRegistry],
+  optional: [ITranslator, IPreferences],
   activate: (
     _: JupyterFrontEnd,
     bar: IStatusBar,
     agent: IAgent,
     translator: ITranslator | null,
-    registry: ISettingRegistry | null
+    preferences: IPreferences | null
   ): void => {
-    let money = true;
-    registry?.load(SETTINGS).then(
-      settings => {
-        const read = (): void => {
-          money = settings.get('showMoney').composite !== false;
-        };
-        settings.changed.connect(read);
-        read();
-      },
-      (error: unknown) => console.warn('Reprise: its settings could not be read.', error)
-    );
-    addCost(bar, agent, () => money, (translator ?? nullTranslator).load('reprise'));
+    const money = (): boolean => preferences?.now.showMoney ?? true;
+    addCost(bar, agent, money, (translator ?? nullTranslator).load('reprise'));
   }
 };
 

@@ -150,7 +150,7 @@ export class WorkspaceFiles {
     const summary = ended.summary as { outcome?: unknown; error?: unknown } | null;
     const outcome = summary?.outcome;
     if (ended.state !== 'done' || (outcome !== undefined && outcome !== 'ok')) {
-      const said = ended.error?.message ?? summary?.error;
+      const said = failureOf(ended)?.message ?? summary?.error;
       throw new ApiError(
         0,
         'not-changed',
@@ -164,6 +164,12 @@ export class WorkspaceFiles {
   private async _json<T>(path: string): Promise<T> {
     return (await (await this._api.fetch(path)).json()) as T;
   }
+}
+
+/** Why a job failed; null where it did not. */
+export function failureOf(job: Job): { readonly code: string; readonly message: string } | null {
+  const { error } = job as { error: { code: string; message: string } | null };
+  return error;
 }
 
 /** A name that comes shortly before another one, so that a page behind it holds that. */

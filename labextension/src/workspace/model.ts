@@ -1,0 +1,71 @@
+// The file browser's model of one workspace: it stays in it, and what is dropped comes in as a step.
+
+import { FilterFileBrowserModel } from '@jupyterlab/filebrowser';
+import { Contents } from '@jupyterlab/services';
+import { ISignal, Signal } from '@lumino/signaling';
+
+import { Across } from './across';
+import { AskClash } from './clash';
+
+export class WorkspaceModel extends FilterFileBrowserModel {
+  constructor(
+    options: FilterFileBrowserModel.IOptions,
+    private readonly _across: Across,
+    private readonly _ask: AskClash
+  ) {
+    super(options);
+  }
+
+  /** The folder was listed. (`refreshed` comes after a failure, too.) */
+  get listed(): ISignal<this, void> {
+    return this._listed;
+  }
+
+  /** How many files are on their way in. */
+  get coming(): number {
+    return this._coming;
+  }
+
+  get comingChanged(): ISignal<this, void> {
+    return this._comingChanged;
+  }
+
+  /** Something that was asked for did not work, for whoever shows it. */
+  get failed(): ISignal<this, unknown> {
+    return this._failed;
+  }
+
+  /** JupyterLab's own asks and sends in its own way; this is one upload step for each file. */
+  override async upload(file: File, path?: string): Promise<Contents.IModel> {
+    this._count(1);
+    try {
+      const brought = await this._across.bring(file, path ?? this.path, this._ask);
+      if (brought === null) {
+        throw new Error(`${file.name} was not brought in.`);
+      }
+      return await this.manager.services.contents.get(brought, { content: false });
+    } catch (error) {
+      this._failed.emit(error);
+      throw error;
+    } finally {
+      this._count(-1);
+    }
+  }
+
+  protected override handleContents(contents: Contents.IModel): void {
+    super.handleContents(contents);
+    this._listed.emit();
+  }
+
+  private _count(change: number): void {
+    this._coming += change;
+    if (!this.isDisposed) {
+      this._comingChanged.emit();
+    }
+  }
+
+  private _coming = 0;
+  private readonly _listed = new Signal<this, void>(this);
+  private readonly _comingChanged = new Signal<this, void>(this);
+  private readonly _failed = new Signal<this, unknown>(this);
+}
