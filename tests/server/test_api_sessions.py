@@ -211,6 +211,27 @@ def test_what_cannot_be_asked_of_steps_is_refused(
     assert answer.json()["error"]["message"]
 
 
+def test_rows_hold_a_line_of_each_step(client: httpx.Client, history: str) -> None:
+    told = client.get(f"sessions/{history}/rows").json()
+    assert [(row["kind"], row["text"], row["outcome"], row["shown"]) for row in told["rows"]] == [
+        ("cell", "import pandas as pd", "ok", None),
+        ("cell", "widget", "ok", "text/html"),
+        ("command", "grep -r x y .", "error", "out"),
+        ("upload", "data/0.csv, …", "ok", None),
+        ("cell", "a\x00b \ud800", "died", None),
+        ("cell", "x = input()", None, None),
+    ]
+    assert told["rows"][2]["actor"] == {"kind": "agent", "conversation": "talk", "turn": 2}
+    failed = client.get(
+        f"sessions/{history}/rows", params={"outcome": ["error", "died"], "offset": 1}
+    ).json()
+    assert [(row["row"], row["seq"]) for row in failed["rows"]] == [(1, 4)]
+    assert (failed["total"], failed["found"]) == (6, 2)
+    for asked in ({"limit": 0}, {"offset": -1}, {"cell": ""}, {"q": "a b c d e f g h i"}):
+        answer = client.get(f"sessions/{history}/rows", params=asked)
+        assert answer.status_code == 400, answer.text
+
+
 @pytest.mark.parametrize(
     ("path", "cursor"),
     [
@@ -303,6 +324,9 @@ def test_bytes_that_the_step_does_not_name_are_not_there(
         "/steps/0",
         "/steps/0/outputs",
         "/steps/0/outputs/0",
+        "/rows",
+        "/rows?q=secret",
+        "/forks",
         "/network",
         "/notices",
         "/skills",
@@ -447,6 +471,14 @@ def test_a_huge_session_is_paged_from_anywhere(client: httpx.Client, database: D
     assert [step["seq"] for step in last["steps"]] == list(range(count - 1, count - 201, -1))
     needle = client.get(f"sessions/{session}/steps", params={"q": "needle"}).json()
     assert [step["seq"] for step in needle["steps"]] == [7_990]
+    rows = client.get(f"sessions/{session}/rows", params={"offset": 4_345, "limit": 3}).json()
+    assert [row["row"] for row in rows["rows"]] == [4_345, 4_346, 4_347]
+    assert (rows["total"], rows["found"], rows["found_exact"]) == (count, count, True)
+    found = client.get(
+        f"sessions/{session}/rows", params={"q": "step_79", "offset": 100, "limit": 2}
+    ).json()
+    assert [(row["row"], row["seq"]) for row in found["rows"]] == [(100, 7_989), (101, 7_990)]
+    assert (found["found"], found["found_exact"]) == (111, True)
 
 
 def test_a_changed_record_is_found_by_a_check(client: httpx.Client, database: Database) -> None:
@@ -537,6 +569,8 @@ def test_a_fork_that_is_asked_for_twice_is_made_once(
             1,
             2,
         )
+    told = client.get(f"sessions/{history}/forks").json()["forks"]
+    assert [(fork["fork_seq"], fork["steps"]) for fork in told if fork["id"] == named] == [(1, 2)]
     for at in (99, -2):
         assert client.post(f"sessions/{history}/forks", json={"at": at}).status_code == 400
     assert client.post(f"sessions/{history}/forks", json={"att": 1}).status_code == 400

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 from reprise.errors import UsageError
 from reprise.log.lineage import Line, Segment
-from reprise.log.model import ActorKind, Json, Status, Step, StepKind
+from reprise.log.model import ActorKind, Json, NewStep, Status, Step, StepKind
 from reprise.log.postgres import Log
 from reprise.log.reader import SESSION_QUERY, Reader, network_row, session_info, step_and_outcome
 from reprise.log.store import NetworkRow, Notice, SessionInfo, SkillMount, StepRecord
@@ -157,9 +157,9 @@ class _Search:
         """Steps that may fit: each with its outcome, as far as that stands in the same part, and
         its size."""
         part, wanted = self.line[place], self._wanted
-        conditions, values = _conditions(wanted, self._words)
+        where, values = conditions(wanted, self._words)
         # What is put into the text is written here; values go beside it.
-        statement = _STEPS.format(order=self._order, conditions=conditions)
+        statement = _STEPS.format(order=self._order, conditions=where)
         return await self._reader._ask(
             statement, [part.end_event, part.session, first, stop, *values, limit, room]
         )
@@ -190,26 +190,26 @@ class _Search:
         return all(word.lower() in text for word in self._words)
 
 
-def _conditions(wanted: StepFilter, words: Sequence[str]) -> tuple[str, list[Any]]:
+def conditions(wanted: StepFilter, words: Sequence[str]) -> tuple[str, list[Any]]:
     """What Postgres can tell of a step: never too little, so that what fits is not lost."""
-    conditions: list[str] = []
+    found: list[str] = []
     values: list[Any] = []
     if wanted.kinds:
-        conditions.append("s.kind = ANY(%s)")
+        found.append("s.kind = ANY(%s)")
         values.append(list(wanted.kinds))
     if wanted.actors:
         # The canonical form has its keys sorted, so it begins with the actor.
-        conditions.append("s.body::text LIKE ANY(%s)")
+        found.append("s.body::text LIKE ANY(%s)")
         values.append([_ACTORS[actor] for actor in wanted.actors])
     if wanted.ended:
         # A shared step may have ended after the place where a fork left.
-        conditions.append("(o.status IS NULL OR o.status = ANY(%s))")
+        found.append("(o.status IS NULL OR o.status = ANY(%s))")
         values.append(list(wanted.ended))
     for word in words:
         # As the canonical form spells it.
-        conditions.append("strpos(lower(s.body::text), lower(%s)) > 0")
+        found.append("strpos(lower(s.body::text), lower(%s)) > 0")
         values.append(json.dumps(word)[1:-1])
-    return "".join(f" AND {each}" for each in conditions), values
+    return "".join(f" AND {each}" for each in found), values
 
 
 _ACTORS: Final[dict[ActorKind, str]] = {
@@ -219,7 +219,7 @@ _ACTORS: Final[dict[ActorKind, str]] = {
 }
 
 
-def searched(step: Step) -> str:
+def searched(step: Step | NewStep) -> str:
     """What a search looks through: what was asked for, not the message around it."""
     payload = step.payload
     content = _object(payload.get("content"))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from reprise.errors import DatabaseUnavailable, UnavailableError
 from reprise.log.postgres import Log
+from reprise.log.rows import RowSearches
 from reprise_server.agent.assembled import Assembly
 from reprise_server.agent.settings import RepriseAgent
 from reprise_server.api import events
@@ -55,6 +56,7 @@ class Service:
         self._said = said
         self._described = described
         self.trees = Trees()
+        self.row_searches = RowSearches()
         self.decisions = Decisions()
         self.painters = Painters()
         self.sanitised = Sanitised()

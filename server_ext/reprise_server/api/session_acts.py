@@ -9,8 +9,11 @@ from typing import Any, Final
 from reprise.client.forks import forked
 from reprise.client.holder import held_elsewhere, running_kernel
 from reprise.errors import UsageError
+from reprise.log.as_json import session_json
 from reprise.log.model import canonical, sha256_hex
 from reprise.log.reader import is_key
+from reprise.log.rows import find_forks
+from reprise.log.search import revoked_of
 from reprise.replay.verify import Scope
 from reprise_server.api.base import Answer, Asked, operation
 from reprise_server.api.refusals import Refused
@@ -35,12 +38,8 @@ class ActEndpoint(SessionEndpoint):
         return Answer(job.to_json(), 202 if new else 200)
 
 
-class ForksEndpoint(ActEndpoint):
-    path = "/sessions/{session}/forks"
-
-    @operation("write", status=201)
-    async def post(self, asked: Asked) -> Any:
-        return await self.fork(asked, attach=False)
+class ForkingEndpoint(ActEndpoint):
+    """What makes forks."""
 
     async def fork(self, asked: Asked, *, attach: bool) -> Any:
         log = await self.service.log()
@@ -62,7 +61,23 @@ class ForksEndpoint(ActEndpoint):
         return made.to_json()
 
 
-class RewindEndpoint(ForksEndpoint):
+class ForksEndpoint(ForkingEndpoint):
+    path = "/sessions/{session}/forks"
+
+    @operation("read")
+    async def get(self, asked: Asked) -> Any:
+        reader = await self.reader(asked)
+        log = await self.service.log()
+        found = await find_forks(log, reader)
+        revoked = await revoked_of(log, found)
+        return {"forks": [session_json(info, revoked.get(info.id, ())) for info in found]}
+
+    @operation("write", status=201)
+    async def post(self, asked: Asked) -> Any:
+        return await self.fork(asked, attach=False)
+
+
+class RewindEndpoint(ForkingEndpoint):
     path = "/sessions/{session}/rewind"
 
     @operation("execute", status=201, patience_s=120.0)
