@@ -1155,7 +1155,12 @@ export interface paths {
             };
             cookie?: never;
         };
-        get?: never;
+        /**
+         * The sessions that leave this history at one of its steps
+         * @description Forks of the session, of those above it up to the step where it left them, and of those forks
+         *     where they leave within what is shared. `fork_seq` of each is that step. At most 1000.
+         */
+        get: operations["listForks"];
         put?: never;
         /** A new session that shares this one's history up to a step */
         post: operations["forkSession"];
@@ -1310,6 +1315,31 @@ export interface paths {
         put?: never;
         /** Go back to a step, in a fork that the notebook and its kernel go over to */
         post: operations["rewindSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sessions/{session}/rows": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Steps as lines, by their number among those that fit
+         * @description The oldest is 0; without a filter a row's number is its step's. Any part of a history costs
+         *     the same. A search that has looked through much answers with what it has found so far
+         *     (`found_exact` false); asked again, it goes on from there.
+         */
+        get: operations["listRows"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -3124,6 +3154,36 @@ export interface components {
              * @default false
              */
             interrupt: boolean;
+        };
+        Row: {
+            actor: {
+                conversation?: string;
+                /** @enum {string} */
+                kind: "user" | "agent" | "system";
+                turn?: number;
+            };
+            at: components["schemas"]["Moment"];
+            cause: Record<string, never> | null;
+            /** @description The notebook's id of the cell, where a front end said it */
+            cell: string | null;
+            digest: components["schemas"]["Digest"];
+            duration_s: number | null;
+            execution_count: number | null;
+            /** @enum {string} */
+            kind: "cell" | "command" | "upload" | "mount" | "comm" | "restart";
+            /** @description How many lines it has; of a very long text, at least */
+            lines: number;
+            /**
+             * @description null while it runs
+             * @enum {string|null}
+             */
+            outcome: "ok" | "error" | "interrupted" | "timeout" | "died" | "lost" | null;
+            row: number;
+            seq: number;
+            /** @description What it showed, in a line; null is nothing, or too large to look at for a list */
+            shown: string | null;
+            /** @description The first line of what was asked for */
+            text: string;
         };
         Scope: string;
         /** @description Seconds after which it is ended */
@@ -5580,6 +5640,32 @@ export interface operations {
             default: components["responses"]["Refused"];
         };
     };
+    listForks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As `listSessions` tells them, the oldest fork first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        forks: components["schemas"]["Session"][];
+                    };
+                };
+            };
+            default: components["responses"]["Refused"];
+        };
+    };
     forkSession: {
         parameters: {
             query?: never;
@@ -5839,6 +5925,50 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Fork"];
+                };
+            };
+            default: components["responses"]["Refused"];
+        };
+    };
+    listRows: {
+        parameters: {
+            query?: {
+                actor?: ("user" | "agent" | "system")[];
+                /** @description Only runs of the notebook's cell of this id */
+                cell?: string;
+                kind?: ("cell" | "command" | "upload" | "mount" | "comm" | "restart")[];
+                limit?: number;
+                /** @description The number of the first row */
+                offset?: number;
+                outcome?: ("ok" | "error" | "interrupted" | "timeout" | "died" | "lost" | "running")[];
+                /** @description As `listSteps` searches */
+                q?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description None beyond the last row that fits */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description How many fit */
+                        found: number;
+                        /** @description Whether all steps were looked through */
+                        found_exact: boolean;
+                        rows: components["schemas"]["Row"][];
+                        session: components["schemas"]["Id"];
+                        /** @description Of all steps, whatever was asked for */
+                        total: number;
+                    };
                 };
             };
             default: components["responses"]["Refused"];

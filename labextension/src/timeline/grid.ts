@@ -50,6 +50,10 @@ export class StepGrid extends Widget {
   /** What sessions are called, for branches. */
   nameOf: (session: string) => string = session => session;
 
+  get origin(): IOrigin | null {
+    return this._origin;
+  }
+
   get history(): IHistory | null {
     return this._history;
   }
@@ -172,6 +176,8 @@ export class StepGrid extends Widget {
     for (const type of EVENTS) {
       this.node.addEventListener(type, this, { passive: type === 'scroll' });
     }
+    // What stands above and below grows and shrinks without a word of Lumino's.
+    this._observer.observe(this.node);
     this.update();
   }
 
@@ -179,16 +185,12 @@ export class StepGrid extends Widget {
     for (const type of EVENTS) {
       this.node.removeEventListener(type, this);
     }
+    this._observer.disconnect();
     super.onBeforeDetach(msg);
   }
 
   protected override onAfterShow(): void {
     this._measure();
-  }
-
-  protected override onResize(msg: Widget.ResizeMessage): void {
-    this._seen = msg.height > 0 ? msg.height : this.node.clientHeight;
-    this._render();
   }
 
   protected override onUpdateRequest(): void {
@@ -259,12 +261,7 @@ export class StepGrid extends Widget {
       this._box.style.height = height;
       this.node.setAttribute('aria-rowcount', String(layout.length));
     }
-    const { first, stop, shift } = viewport(
-      layout.length,
-      LINE,
-      this.node.scrollTop,
-      this._seen
-    );
+    const { first, stop, shift } = viewport(layout.length, LINE, this.node.scrollTop, this._seen);
     const rows = layout.rows(first, stop);
     if (rows !== null) {
       this._history?.want(rows[0], rows[1]);
@@ -280,7 +277,10 @@ export class StepGrid extends Widget {
     const active = this._active === null ? undefined : this._indexOf(this._active);
     if (active !== undefined && this._active !== null) {
       const key = lineKey(this._active);
-      if (!shown.has(key) && (this._focusing || this._views.get(key)?.node.contains(document.activeElement))) {
+      if (
+        !shown.has(key) &&
+        (this._focusing || this._views.get(key)?.node.contains(document.activeElement))
+      ) {
         shown.set(key, [active, this._active]);
       }
     }
@@ -388,7 +388,11 @@ export class StepGrid extends Widget {
   }
 
   private _lineOf(event: Event): Line | null {
-    for (let at = event.target as Node | null; at !== null && at !== this.node; at = at.parentNode) {
+    for (
+      let at = event.target as Node | null;
+      at !== null && at !== this.node;
+      at = at.parentNode
+    ) {
       const view = this._of.get(at);
       if (view !== undefined) {
         return view.state?.line ?? null;
@@ -551,6 +555,7 @@ export class StepGrid extends Widget {
     this._draw();
   }
 
+  private readonly _observer = new ResizeObserver(() => this._measure());
   private readonly _box = document.createElement('div');
   private _history: IHistory | null = null;
   private _origin: IOrigin | null = null;

@@ -183,7 +183,10 @@ export class History implements IHistory {
     if (this._failure !== null || this._isDisposed) {
       return;
     }
-    for (const page of [...this._waiting.map(each => Math.floor(each.row / PAGE)), ...this._wanted]) {
+    for (const page of [
+      ...this._waiting.map(each => Math.floor(each.row / PAGE)),
+      ...this._wanted
+    ]) {
       if (this._asked.size >= AT_ONCE) {
         return;
       }

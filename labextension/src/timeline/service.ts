@@ -30,6 +30,16 @@ export class Timeline implements ITimeline {
     }
   }
 
+  /** The server was away: whatever is open may be older than it. */
+  pokeAll(): void {
+    for (const each of this._open) {
+      if (!each.isDisposed) {
+        void each.refresh();
+        void each.refreshForks();
+      }
+    }
+  }
+
   /** A fork was made of a session: histories that share its steps show it. */
   tellFork(session: string, fork: string): void {
     for (const each of this._open) {

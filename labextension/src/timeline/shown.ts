@@ -1,7 +1,9 @@
 /** What a step showed, from its recorded messages: as a notebook's outputs, and as plain text. Pure. */
 
 import type * as nbformat from '@jupyterlab/nbformat';
-import type { PartialJSONObject, PartialJSONValue } from '@lumino/coreutils';
+import type { PartialJSONObject } from '@lumino/coreutils';
+
+import { isObject, list, object, text } from './told';
 
 /** A recorded message: its type, content, metadata, and the sha256 of each buffer. */
 export type Entry = readonly [string, PartialJSONObject, PartialJSONObject, readonly string[]];
@@ -13,12 +15,7 @@ export function asEntry(value: unknown): Entry | null {
   }
   const metadata: unknown = value[2];
   const buffers: unknown = value[3];
-  return [
-    value[0],
-    value[1],
-    isObject(metadata) ? metadata : {},
-    Array.isArray(buffers) ? buffers.map(String) : []
-  ];
+  return [value[0], value[1], object(metadata), list(buffers).map(text)];
 }
 
 /**
@@ -54,12 +51,12 @@ export function asOutputs(
         break;
       case 'stream': {
         const name = content['name'] === 'stderr' ? 'stderr' : 'stdout';
-        const text = asText(content['text']);
+        const said = text(content['text']);
         const last = clearing ? undefined : outputs[outputs.length - 1];
         if (last?.output_type === 'stream' && last['name'] === name) {
-          last['text'] = `${String(last['text'])}${text}`;
+          last['text'] = text(last['text']) + said;
         } else {
-          append({ output_type: 'stream', name, text });
+          append({ output_type: 'stream', name, text: said });
         }
         break;
       }
@@ -67,11 +64,10 @@ export function asOutputs(
       case 'execute_result':
       case 'update_display_data': {
         const data = asBundle(content['data']);
-        const metadata = isObject(content['metadata']) ? content['metadata'] : {};
-        const transient = content['transient'];
-        const display = isObject(transient) ? transient['display_id'] : undefined;
+        const metadata = object(content['metadata']);
+        const display = object(content['transient'])['display_id'];
         if (type === 'update_display_data') {
-          for (const output of displays.get(String(display)) ?? []) {
+          for (const output of displays.get(text(display)) ?? []) {
             output['data'] = data;
             output['metadata'] = metadata;
           }
@@ -88,12 +84,11 @@ export function asOutputs(
         break;
       }
       case 'error': {
-        const lines = content['traceback'];
         append({
           output_type: 'error',
-          ename: asText(content['ename']),
-          evalue: asText(content['evalue']),
-          traceback: Array.isArray(lines) ? lines.map(line => asText(line)) : []
+          ename: text(content['ename']),
+          evalue: text(content['evalue']),
+          traceback: list(content['traceback']).map(text)
         });
         break;
       }
@@ -105,23 +100,21 @@ export function asOutputs(
 /** The text of one output, for a comparison; null for one that has none. */
 export function outputText(output: nbformat.IOutput): string | null {
   if (output.output_type === 'stream') {
-    return plain(asText(output['text'] as PartialJSONValue));
+    return plain(text(output['text']));
   }
   if (output.output_type === 'error') {
-    const traceback = output['traceback'] as string[];
-    const lines = traceback.length > 0 ? traceback : [`${asText(output['ename'] as string)}: ${asText(output['evalue'] as string)}`];
-    return plain(lines.join('\n'));
+    const lines = list(output['traceback']).map(text).join('\n');
+    return plain(lines || `${text(output['ename'])}: ${text(output['evalue'])}`);
   }
-  const data = output['data'];
-  if (!isObject(data)) {
-    return null;
-  }
+  const data = object(output['data']);
   for (const mime of ['text/plain', 'text/markdown', 'text/latex', 'text/html']) {
     if (data[mime] !== undefined) {
-      return plain(asText(data[mime]));
+      return plain(text(data[mime]));
     }
   }
-  const json = Object.entries(data).find(([mime]) => mime === 'application/json' || mime.endsWith('+json'));
+  const json = Object.entries(data).find(
+    ([mime]) => mime === 'application/json' || mime.endsWith('+json')
+  );
   return json === undefined ? null : JSON.stringify(json[1], null, 2);
 }
 
@@ -130,14 +123,11 @@ const PICTURES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'] as const
 
 /** The address of the picture in an output; null where there is none. */
 export function outputPicture(output: nbformat.IOutput): string | null {
-  const data = output['data'];
-  if (!isObject(data)) {
-    return null;
-  }
+  const data = object(output['data']);
   for (const mime of PICTURES) {
     const value = data[mime];
     if (typeof value === 'string' || Array.isArray(value)) {
-      const bytes = asText(value).replace(/\s/g, '');
+      const bytes = text(value).replace(/\s/g, '');
       if (/^[A-Za-z0-9+/]+=*$/.test(bytes)) {
         return `data:${mime};base64,${bytes}`;
       }
@@ -147,17 +137,17 @@ export function outputPicture(output: nbformat.IOutput): string | null {
 }
 
 /** Text without the sequences that colour it in a terminal. */
-export function plain(text: string): string {
+export function plain(said: string): string {
   // eslint-disable-next-line no-control-regex -- terminal sequences begin with it
-  return text.replace(/\u001b\[[0-9;?]*[ -/]*[@-~]/g, '');
+  return said.replace(/\u001b\[[0-9;?]*[ -/]*[@-~]/g, '');
 }
 
 /** The first `lines` lines of a text, and how many it has. */
-export function firstLines(text: string, lines: number): { text: string; total: number } {
+export function firstLines(said: string, lines: number): { text: string; total: number } {
   let total = 1;
-  let end = text.length;
-  for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) {
-    if (at === text.length - 1) {
+  let end = said.length;
+  for (let at = said.indexOf('\n'); at >= 0; at = said.indexOf('\n', at + 1)) {
+    if (at === said.length - 1) {
       break;
     }
     if (total === lines) {
@@ -165,24 +155,14 @@ export function firstLines(text: string, lines: number): { text: string; total: 
     }
     total += 1;
   }
-  return { text: text.slice(0, end), total };
+  return { text: said.slice(0, end), total };
 }
 
-function asText(value: PartialJSONValue | undefined): string {
-  return Array.isArray(value) ? value.map(String).join('') : value === undefined ? '' : String(value as string);
-}
-
-function asBundle(value: PartialJSONValue | undefined): PartialJSONObject {
+function asBundle(value: unknown): PartialJSONObject {
   const bundle: PartialJSONObject = {};
-  if (isObject(value)) {
-    for (const [mime, data] of Object.entries(value)) {
-      const json = mime === 'application/json' || mime.endsWith('+json');
-      bundle[mime] = json ? data : asText(data);
-    }
+  for (const [mime, data] of Object.entries(object(value))) {
+    const json = mime === 'application/json' || mime.endsWith('+json');
+    bundle[mime] = json ? data : text(data);
   }
   return bundle;
-}
-
-function isObject(value: unknown): value is PartialJSONObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

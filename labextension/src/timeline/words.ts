@@ -2,6 +2,7 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
+import { size } from '../parts/words';
 import type { ActorKind, IActor, IStepRow, Outcome, StepKind } from './tokens';
 
 export const KINDS: readonly StepKind[] = ['cell', 'command', 'upload', 'mount', 'comm', 'restart'];
@@ -103,4 +104,34 @@ export function actorSentence(trans: TranslationBundle, actor: IActor): string {
 /** One line for a picker or a heading: `57 · cell · df.head()`. */
 export function stepWords(trans: TranslationBundle, row: IStepRow): string {
   return [String(row.seq), kindWord(trans, row.kind), row.text].filter(Boolean).join(' · ');
+}
+
+/** Why a step did not come to its end, as the kernel recorded it; null where it did not say. */
+export function causeSentence(
+  trans: TranslationBundle,
+  cause: Readonly<Record<string, unknown>> | null
+): string | null {
+  switch (cause?.['what']) {
+    case 'memory':
+      return typeof cause['limit'] === 'number'
+        ? trans.__('Out of memory (%1).', size(cause['limit']))
+        : trans.__('Out of memory.');
+    case 'signal':
+      return cause['signal'] === 11
+        ? trans.__('A segmentation fault.')
+        : trans.__('Ended by signal %1.', Number(cause['signal']));
+    case 'exit':
+      return trans.__('The language kernel exited by itself.');
+    case 'killed':
+    case 'vanished':
+      return trans.__('Its sandbox was ended.');
+    case 'shutdown':
+      return trans.__('The kernel was shut down while it ran.');
+    case 'timeout':
+      return trans.__('It ran over its time limit.');
+    case 'interrupt':
+      return trans.__('Interrupted.');
+    default:
+      return null;
+  }
 }
