@@ -40,7 +40,12 @@ def write_session(model: dict[str, Any], session: str | None) -> None:
         return
     metadata = content.setdefault("metadata", {})
     known = metadata.get("reprise")
-    metadata["reprise"] = {**(known if isinstance(known, dict) else {}), "session": session}
+    kept = dict(known) if isinstance(known, dict) else {}
+    if kept.get("session", session) != session:
+        # Up to where a page showed the session; of another one that says nothing.
+        for name in ("step", "outputs"):
+            kept.pop(name, None)
+    metadata["reprise"] = {**kept, "session": session}
 
 
 def session_of(serverapp: ServerApp, path: str) -> str | None:
