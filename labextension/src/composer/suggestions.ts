@@ -1,0 +1,103 @@
+// What can be named in a message, and what is then brought: cells, variables, files, skills, commands.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import { IFindable, fitting, IQuery, MOST_OF_KIND, MOST_SHOWN } from './mentions';
+import type { IItem } from './message';
+import type { ComposerAct } from './tokens';
+
+/** One line of the list. */
+export interface ISuggestion extends IFindable {
+  readonly key: string;
+  readonly group: 'cells' | 'variables' | 'files' | 'skills' | 'commands';
+  /** What stands in the text in place of the query. */
+  readonly instead: string;
+  /** What is brought along; null where the text says all. */
+  readonly bring: (() => Promise<IItem>) | null;
+}
+
+/** One kind of things, as they are now. */
+export interface ISource {
+  /** Those that fit, the best first; rejects, in words, where they cannot be asked for. */
+  find(words: string): Promise<readonly ISuggestion[]>;
+}
+
+export interface ISources {
+  readonly cells: ISource;
+  readonly variables: ISource;
+  readonly files: ISource;
+  readonly skills: ISource;
+}
+
+/** What a list shows. `missing`: kinds that could not be asked for, in words. */
+export interface IFound {
+  readonly suggestions: readonly ISuggestion[];
+  readonly missing: readonly string[];
+}
+
+/** What to show for a query. */
+export async function suggestionsFor(
+  query: IQuery,
+  sources: ISources,
+  acts: ReadonlySet<ComposerAct>,
+  trans: TranslationBundle
+): Promise<IFound> {
+  if (query.mark === '/') {
+    const skill = /^skill\s+(.*)$/.exec(query.words);
+    if (skill === null) {
+      return { suggestions: fitting(commands(acts, trans), query.words), missing: [] };
+    }
+    const found = await asked([sources.skills], skill[1] ?? '', trans);
+    const suggestions = found.suggestions.map(each => ({
+      ...each,
+      instead: `/skill ${each.label}`,
+      bring: null
+    }));
+    return { ...found, suggestions };
+  }
+  const { cells, variables, files, skills } = sources;
+  return asked([cells, variables, files, skills], query.words, trans);
+}
+
+async function asked(
+  sources: readonly ISource[],
+  words: string,
+  trans: TranslationBundle
+): Promise<IFound> {
+  const answers = await Promise.allSettled(sources.map(source => source.find(words)));
+  const found: ISuggestion[][] = [];
+  const missing: string[] = [];
+  for (const answer of answers) {
+    if (answer.status === 'fulfilled') {
+      found.push(answer.value.slice(0, MOST_OF_KIND));
+    } else {
+      const why: unknown = answer.reason;
+      missing.push(why instanceof Error ? why.message : trans.__('Something could not be asked.'));
+    }
+  }
+  return { suggestions: found.flat().slice(0, MOST_SHOWN), missing };
+}
+
+/** The commands; those that cannot be done now are left out. */
+export function commands(
+  acts: ReadonlySet<ComposerAct>,
+  trans: TranslationBundle
+): readonly ISuggestion[] {
+  const all: readonly [string, string][] = [
+    ['skill', trans.__('Run a skill: its name, then what to do with it')],
+    ['continue', trans.__('Go on with the turn where it was cut')],
+    ['undo', trans.__('Undo the newest turn')],
+    ['new', trans.__('Begin a new conversation')],
+    ['export', trans.__('Save the conversation as a file')]
+  ];
+  return all
+    .filter(([name]) => name === 'skill' || acts.has(name as ComposerAct))
+    .map(([name, detail]) => ({
+      key: `command:${name}`,
+      group: 'commands',
+      label: name,
+      detail,
+      instead: `/${name}`,
+      bring: null
+    }));
+}

@@ -1,0 +1,136 @@
+// Variables by the kernel's own completion and inspection: neither is logged, neither becomes a step.
+
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import type { Kernel } from '@jupyterlab/services';
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import { fitting } from './mentions';
+import type { ISource, ISuggestion } from './suggestions';
+
+/** Milliseconds that a kernel has to answer; one that runs a cell may answer only after it. */
+const PATIENCE = 3_000;
+/** Names of the newest cells that are looked at. */
+const MOST_NAMES = 500;
+
+// eslint-disable-next-line no-control-regex -- colours of a terminal
+const COLOURS = /\u001b\[[0-9;]*m/g;
+const IDENTIFIER = /(?<![.\w])[\p{L}_][\p{L}\p{N}_]*/gu;
+
+/** Names that are no variables of anybody's: of the shell, private ones, magics. */
+function plain(name: string): boolean {
+  return /^[\p{L}][\p{L}\p{N}_]*$/u.test(name) && !SHELL.has(name);
+}
+
+const SHELL: ReadonlySet<string> = new Set(['In', 'Out', 'exit', 'quit', 'get_ipython', 'open']);
+
+/** The names in sources, the newest first, each once. */
+export function namesIn(sources: readonly string[]): string[] {
+  const found = new Set<string>();
+  for (const source of [...sources].reverse()) {
+    for (const [name] of source.matchAll(IDENTIFIER)) {
+      if (found.size >= MOST_NAMES) {
+        return [...found];
+      }
+      found.add(name);
+    }
+  }
+  return [...found];
+}
+
+/** What the kernel says of a value, without its colours and without what is said of its type. */
+export function inspected(text: string): { readonly type: string; readonly content: string } {
+  const bare = text.replace(COLOURS, '').replace(/\r\n?/g, '\n');
+  const type = /^Type:\s+(\S+)/m.exec(bare)?.[1] ?? '';
+  const end = /^String form:/m.test(bare) ? bare.search(/^(Class )?Docstring:/m) : -1;
+  return { type, content: (end < 0 ? bare : bare.slice(0, end)).trimEnd() };
+}
+
+/** The variables of the notebook's kernel. */
+export class VariableSource implements ISource {
+  constructor(
+    private readonly _panel: () => NotebookPanel | null,
+    private readonly _trans: TranslationBundle
+  ) {}
+
+  async find(words: string): Promise<readonly ISuggestion[]> {
+    const panel = this._panel();
+    const kernel = panel?.sessionContext.session?.kernel ?? null;
+    if (panel === null || kernel === null || (words !== '' && !plain(words))) {
+      return [];
+    }
+    const [names, builtin] = await Promise.all([
+      this._complete(kernel, words),
+      this._builtins(kernel)
+    ]);
+    const there = names.filter(each => plain(each) && !builtin.has(each));
+    const cells = panel.model?.sharedModel.cells ?? [];
+    const sources = cells.filter(each => each.cell_type === 'code').map(each => each.getSource());
+    const written = namesIn(sources).filter(each => there.includes(each));
+    // What stands in the notebook first; without a word to go by nothing else.
+    const all = words === '' ? written : [...new Set([...written, ...there])];
+    return fitting(
+      all.map(name => this._suggestion(kernel, name)),
+      words
+    );
+  }
+
+  private _suggestion(kernel: Kernel.IKernelConnection, name: string): ISuggestion {
+    return {
+      key: `variable:${name}`,
+      group: 'variables',
+      label: name,
+      detail: '',
+      instead: name,
+      bring: async () => {
+        const reply = await this._patiently(
+          kernel.requestInspect({ code: name, cursor_pos: name.length, detail_level: 0 })
+        );
+        const { content } = reply;
+        const data = content.status === 'ok' && content.found ? content.data['text/plain'] : null;
+        if (typeof data !== 'string') {
+          throw new Error(this._trans.__('The kernel knows no %1 now.', name));
+        }
+        const { type, content: shown } = inspected(data);
+        return {
+          kind: 'variable',
+          name,
+          title: type === '' ? name : `${name} (${type})`,
+          content: shown,
+          more: `Look at ${name} in a cell or a command to see more.`
+        };
+      }
+    };
+  }
+
+  private async _complete(kernel: Kernel.IKernelConnection, code: string): Promise<string[]> {
+    const reply = await this._patiently(kernel.requestComplete({ code, cursor_pos: code.length }));
+    return reply.content.status === 'ok' ? reply.content.matches : [];
+  }
+
+  /** The names that every program of the language has; none where it has none of this name. */
+  private _builtins(kernel: Kernel.IKernelConnection): Promise<ReadonlySet<string>> {
+    let known = this._known.get(kernel);
+    if (known === undefined) {
+      known = this._complete(kernel, '__builtins__.').then(names => new Set(names));
+      this._known.set(kernel, known);
+      known.catch(() => this._known.delete(kernel));
+    }
+    return known;
+  }
+
+  private async _patiently<T>(asked: Promise<T>): Promise<T> {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        reject(new Error(this._trans.__('Variables: the kernel is busy and did not answer.')));
+      }, PATIENCE);
+    });
+    try {
+      return await Promise.race([asked, late]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  private readonly _known = new WeakMap<Kernel.IKernelConnection, Promise<ReadonlySet<string>>>();
+}

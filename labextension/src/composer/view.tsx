@@ -1,0 +1,386 @@
+// The composer as it is seen: input, list, chips, queue, meter. It is never disabled while a turn runs.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { closeIcon, editIcon } from '@jupyterlab/ui-components';
+import * as React from 'react';
+
+import { ErrorNotice } from '../parts/notices';
+import type { IAnnouncer } from '../parts/tokens';
+import { exact, firstLine } from '../parts/words';
+import { optionId, SuggestionList } from './list';
+import { IQuery, queryAt, replaced } from './mentions';
+import type { IItem } from './message';
+import { Meter } from './meter';
+import { ILimits, MeterView } from './meterview';
+import { IFound, ISources, ISuggestion, suggestionsFor } from './suggestions';
+import type { Writing } from './writing';
+
+/** What a composer needs beside what is written. */
+export interface IViewProps {
+  readonly writing: Writing;
+  readonly sources: ISources;
+  readonly trans: TranslationBundle;
+  readonly announcer: IAnnouncer | null;
+  readonly limits: ILimits | null;
+  readonly showMoney: boolean;
+  /** One line high, without the meter. */
+  readonly compact: boolean;
+  /** For the input's own node, to be focused. */
+  readonly input: React.RefObject<HTMLTextAreaElement>;
+}
+
+export function ComposerView(props: IViewProps): React.JSX.Element {
+  const { writing, trans, compact } = props;
+  const [, redraw] = React.useReducer((count: number) => count + 1, 0);
+  React.useEffect(() => {
+    writing.changed.connect(redraw);
+    redraw();
+    return () => {
+      writing.changed.disconnect(redraw);
+    };
+  }, [writing]);
+  return (
+    <div className="jp-Reprise-composer-body">
+      {writing.error !== null && <ErrorNotice error={writing.error} trans={trans} />}
+      <Queue writing={writing} trans={trans} />
+      <Chips writing={writing} trans={trans} />
+      {!compact && <Foot {...props} />}
+      <Input key={writing.host.key} {...props} />
+    </div>
+  );
+}
+
+/** What waits for the end of the turn. */
+function Queue(props: { writing: Writing; trans: TranslationBundle }): React.JSX.Element | null {
+  const { writing, trans } = props;
+  const waiting = writing.sending ? writing.queue.slice(1) : writing.queue;
+  if (waiting.length === 0) {
+    return null;
+  }
+  const first = writing.queue.length - waiting.length;
+  return (
+    <section className="jp-Reprise-composer-queue" aria-label={trans.__('Queued')}>
+      <p>
+        {writing.held
+          ? trans.__('The turn did not come to its end, so this waits for you.')
+          : trans.__('Sent when this turn has ended:')}
+        {writing.held && (
+          <button type="button" className="jp-mod-styled" onClick={() => void writing.sendNow()}>
+            {trans.__('Send now')}
+          </button>
+        )}
+      </p>
+      <ul>
+        {waiting.map((each, index) => {
+          const words = firstLine(each.words, 80) || each.items.map(item => item.title).join(', ');
+          return (
+            <li key={first + index}>
+              <span>{exact(words)}</span>
+              <button
+                type="button"
+                className="jp-Reprise-composer-small"
+                title={trans.__('Take back into the input')}
+                aria-label={trans.__('Take back into the input: %1', words)}
+                onClick={() => writing.unqueue(first + index, true)}
+              >
+                <editIcon.react tag="span" aria-hidden="true" />
+              </button>
+              <button
+                type="button"
+                className="jp-Reprise-composer-small"
+                title={trans.__('Do not send')}
+                aria-label={trans.__('Do not send: %1', words)}
+                onClick={() => writing.unqueue(first + index, false)}
+              >
+                <closeIcon.react tag="span" aria-hidden="true" />
+              </button>
+            </li>
+          );
+        })}
+      </ul>
+    </section>
+  );
+}
+
+/** What is brought along: seen to the last byte, and removed, before it is sent. */
+function Chips(props: { writing: Writing; trans: TranslationBundle }): React.JSX.Element | null {
+  const { writing, trans } = props;
+  const [open, setOpen] = React.useState<string | null>(null);
+  const id = React.useId();
+  if (writing.items.length === 0) {
+    return null;
+  }
+  const keyOf = (item: IItem): string => `${item.kind}:${item.name}`;
+  const shown = writing.items.find(item => keyOf(item) === open);
+  return (
+    <div className="jp-Reprise-composer-chips">
+      <ul aria-label={trans.__('Brought along')}>
+        {writing.items.map(item => (
+          <li key={keyOf(item)} className="jp-Reprise-chip">
+            <button
+              type="button"
+              className="jp-Reprise-chip-name"
+              aria-expanded={item === shown}
+              aria-controls={item === shown ? id : undefined}
+              title={trans.__('What the model reads of it')}
+              onClick={() => setOpen(item === shown ? null : keyOf(item))}
+            >
+              {exact(item.title)}
+            </button>
+            <button
+              type="button"
+              className="jp-Reprise-chip-remove"
+              title={trans.__('Do not bring it along')}
+              aria-label={trans.__('Do not bring %1 along', item.title)}
+              onClick={() => writing.leave(item)}
+            >
+              <closeIcon.react tag="span" aria-hidden="true" />
+            </button>
+          </li>
+        ))}
+      </ul>
+      {shown !== undefined && (
+        <pre id={id} className="jp-Reprise-chip-content" tabIndex={0}>
+          {shown.content === '' ? exact(shown.more) : exact(shown.content)}
+        </pre>
+      )}
+    </div>
+  );
+}
+
+function Input(props: IViewProps): React.JSX.Element {
+  const { writing, sources, trans, announcer, input, compact } = props;
+  const { host } = writing;
+  const list = React.useId();
+  const [query, setQuery] = React.useState<IQuery | null>(null);
+  const [found, setFound] = React.useState<IFound | null>(null);
+  const [active, setActive] = React.useState(0);
+  const caret = React.useRef<number | null>(null);
+
+  const look = React.useCallback((): void => {
+    const node = input.current;
+    const next =
+      node === null || node.selectionStart !== node.selectionEnd
+        ? null
+        : queryAt(node.value, node.selectionStart);
+    setQuery(known => (same(known, next) ? known : next));
+  }, [input]);
+
+  const mark = query?.mark;
+  const words = query?.words;
+  const acts = host.acts;
+  React.useEffect(() => {
+    let current = true;
+    if (query === null) {
+      setFound(null);
+    } else {
+      void suggestionsFor(query, sources, new Set(acts.keys()), trans).then(answer => {
+        if (current) {
+          setActive(0);
+          setFound(answer);
+          announcer?.polite(trans._n('%1 suggestion', '%1 suggestions', answer.suggestions.length));
+        }
+      });
+    }
+    return () => {
+      current = false;
+    };
+    // By what it asks for: a query that only moved is the same question.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [mark, words, sources, trans]);
+
+  React.useLayoutEffect(() => {
+    const node = input.current;
+    if (node === null) {
+      return;
+    }
+    if (caret.current !== null) {
+      node.setSelectionRange(caret.current, caret.current);
+      caret.current = null;
+      look();
+    }
+    // As high as what is written, within the bound of its style.
+    node.style.height = 'auto';
+    node.style.height = `${node.scrollHeight}px`;
+  });
+
+  const open = query !== null && found !== null && found.suggestions.length > 0;
+  const choose = (suggestion: ISuggestion): void => {
+    if (query === null) {
+      return;
+    }
+    const made = replaced(writing.words, query, suggestion.instead);
+    caret.current = made.caret;
+    setQuery(null);
+    writing.write(made.text);
+    suggestion.bring?.().then(
+      item => writing.bring(item),
+      (failed: unknown) => writing.say(failed)
+    );
+  };
+  const pressed = (event: React.KeyboardEvent<HTMLTextAreaElement>): void => {
+    if (event.nativeEvent.isComposing) {
+      return;
+    }
+    const count = found?.suggestions.length ?? 0;
+    const chosen = open ? found.suggestions[active] : undefined;
+    const moves: Record<string, number> = {
+      ArrowDown: (active + 1) % Math.max(count, 1),
+      ArrowUp: (active - 1 + count) % Math.max(count, 1),
+      PageDown: Math.min(active + 8, count - 1),
+      PageUp: Math.max(active - 8, 0)
+    };
+    const next = moves[event.key];
+    if (open && next !== undefined) {
+      setActive(next);
+    } else if (chosen !== undefined && (event.key === 'Enter' || event.key === 'Tab')) {
+      choose(chosen);
+    } else if (query !== null && event.key === 'Escape') {
+      setQuery(null);
+    } else if (event.key === 'Enter' && !event.shiftKey && !event.altKey) {
+      void writing.submit();
+    } else {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  };
+
+  const closed = host.state === 'closed';
+  return (
+    <div className="jp-Reprise-composer-line">
+      {open && (
+        <SuggestionList id={list} found={found} active={active} trans={trans} choose={choose} />
+      )}
+      <textarea
+        ref={input}
+        className="jp-Reprise-composer-input"
+        rows={1}
+        value={writing.words}
+        readOnly={closed}
+        placeholder={
+          closed
+            ? host.why
+            : compact
+              ? trans.__('Ask about this cell')
+              : host.path === null
+                ? trans.__('Ask the agent')
+                : trans.__('Ask about this notebook')
+        }
+        aria-label={trans.__('Message to the agent')}
+        aria-autocomplete="list"
+        aria-haspopup="listbox"
+        aria-controls={open ? list : undefined}
+        aria-activedescendant={open ? optionId(list, active) : undefined}
+        onChange={event => {
+          writing.write(event.target.value);
+          look();
+        }}
+        onKeyDown={pressed}
+        onKeyUp={event => {
+          if (/^(Arrow|Home|End|Page)/.test(event.key) && !open) {
+            look();
+          }
+        }}
+        onClick={look}
+        onBlur={() => setQuery(null)}
+      />
+      <SendOrStop writing={writing} trans={trans} />
+    </div>
+  );
+}
+
+function same(one: IQuery | null, other: IQuery | null): boolean {
+  return (
+    one === other ||
+    (one !== null &&
+      other !== null &&
+      one.mark === other.mark &&
+      one.words === other.words &&
+      one.from === other.from &&
+      one.to === other.to)
+  );
+}
+
+/** Stop stands where Send stood, until the last process of the turn has ended. */
+function SendOrStop(props: { writing: Writing; trans: TranslationBundle }): React.JSX.Element {
+  const { writing, trans } = props;
+  const { state } = writing.host;
+  if (state === 'running' || state === 'stopping') {
+    return (
+      <button
+        type="button"
+        className="jp-mod-styled jp-mod-reject jp-Reprise-composer-send"
+        title={
+          state === 'stopping'
+            ? trans.__('Stop without waiting for what still runs')
+            : trans.__('Stop the turn')
+        }
+        onClick={() => void writing.stop()}
+      >
+        {state === 'stopping' ? trans.__('Stopping…') : trans.__('Stop')}
+      </button>
+    );
+  }
+  return (
+    <button
+      type="button"
+      className="jp-mod-styled jp-mod-accept jp-Reprise-composer-send"
+      aria-disabled={state === 'closed'}
+      onClick={() => void writing.submit()}
+    >
+      {trans.__('Send')}
+    </button>
+  );
+}
+
+/** How to bring things, and what it takes. */
+function Foot(props: IViewProps): React.JSX.Element {
+  const { writing, trans, limits, showMoney, input } = props;
+  const [meter, setMeter] = React.useState(() => new Meter());
+  const { host } = writing;
+  const known = React.useRef(host.key);
+  if (known.current !== host.key) {
+    known.current = host.key;
+    setMeter(new Meter());
+  }
+  const begin = (mark: '@' | '/'): void => {
+    const node = input.current;
+    if (node === null || (mark === '/' && writing.words.trim() !== '')) {
+      node?.focus();
+      return;
+    }
+    const at = node.selectionStart;
+    const space = mark === '@' && at > 0 && !/\s$/.test(writing.words.slice(0, at)) ? ' ' : '';
+    node.focus();
+    node.setRangeText(space + mark, at, node.selectionEnd, 'end');
+    node.dispatchEvent(new Event('input', { bubbles: true }));
+  };
+  return (
+    <div className="jp-Reprise-composer-foot">
+      <button
+        type="button"
+        className="jp-Reprise-composer-mark"
+        title={trans.__('Bring a cell, a variable, a file or a skill along')}
+        onClick={() => begin('@')}
+      >
+        {trans.__('@cells')}
+      </button>
+      <button
+        type="button"
+        className="jp-Reprise-composer-mark"
+        title={trans.__('Run a skill, or a command')}
+        aria-disabled={writing.words.trim() !== ''}
+        onClick={() => begin('/')}
+      >
+        {trans.__('/skill')}
+      </button>
+      <MeterView
+        meter={meter.add(host.entries)}
+        limits={limits}
+        showMoney={showMoney}
+        trans={trans}
+      />
+    </div>
+  );
+}
