@@ -117,6 +117,83 @@ def test_a_conversation_is_begun_driven_read_and_deleted(agents: Agents) -> None
     refused(agents.client.get(f"conversations/{conversation}"), 404, "conversation-not-found")
 
 
+def test_a_conversation_is_renamed_found_by_words_and_kept_as_a_file(agents: Agents) -> None:
+    session = agents.session()
+    wild = "# Not *ours* <b>\n```\nand `ticks`"
+    conversation, words = agents.begin(
+        command("echo one"), says("The needle is\n## in here"), session=session, title=wild
+    )
+    agents.say(conversation, words)
+    question = question_of(agents, conversation)
+    # While the turn runs; by nobody else.
+    path = f"conversations/{conversation}"
+    refused(agents.server.client("bob").patch(path, json={"title": "bob's"}), 403, "not-allowed")
+    renamed = agents.client.patch(path, json={"title": "Rows of\nthe table"}).json()
+    assert renamed["title"] == "Rows of the table"
+    agents.client.post(f"{path}/questions/{question['id']}", json={"decision": "once"})
+    agents.ended(conversation)
+    assert agents.now(conversation)["title"] == "Rows of the table"
+
+    def found(text: str) -> list[str]:
+        asked = {"q": text, "session": session}
+        listed = agents.client.get("conversations", params=asked).json()["conversations"]
+        return [each["id"] for each in listed]
+
+    assert found("NEEDLE rows") == [conversation]
+    assert found("ours") == [], "it is called so no more"
+    refused(agents.client.get("conversations", params={"q": "a " * 20}), 400, "usage")
+
+    kept = agents.client.get(f"{path}/export")
+    assert kept.headers["Content-Disposition"].endswith("Rows%20of%20the%20table.md")
+    lines = kept.text.splitlines()
+    assert lines[0] == "# Rows of the table"
+    assert "> ## in here" in lines, "what the agent wrote is a quote, and no heading of ours"
+    assert [line for line in lines if line.startswith("## ")] == ["## Turn 1"]
+    whole = agents.client.get(f"{path}/export", params={"form": "json"})
+    assert whole.headers["Content-Type"] == "application/octet-stream"
+    entries = agents.client.get(f"{path}/entries?limit=500").json()["entries"]
+    assert json.loads(whole.content)["entries"] == entries
+
+
+def test_an_undo_is_foreseen_and_nothing_of_it_done(agents: Agents) -> None:
+    session = agents.session()
+    conversation, words = agents.begin(
+        command("echo one > one.txt"), says("Done."), session=session
+    )
+    path = f"conversations/{conversation}"
+    refused(agents.client.get(f"{path}/undo"), 409, "cannot-undo")
+    agents.say(conversation, words)
+    question = question_of(agents, conversation)
+    agents.client.post(f"{path}/questions/{question['id']}", json={"decision": "once"})
+    agents.ended(conversation)
+    before = agents.client.get(f"{path}/entries?limit=500").json()
+    foreseen = agents.client.get(f"{path}/undo").json()
+    (step,) = agents.client.get(f"sessions/{session}/steps", params={"actor": "agent"}).json()[
+        "steps"
+    ]
+    assert (foreseen["turn"], foreseen["at"]) == (1, step["seq"] - 1)
+    assert (foreseen["cells"], foreseen["kept"], foreseen["others"]) == ([], [], [])
+    assert agents.client.get(f"{path}/entries?limit=500").json() == before
+    refused(agents.server.client("bob").get(f"{path}/undo"), 403, "not-allowed")
+    done = agents.client.post(f"{path}/undo", json={}).json()
+    assert (done["turn"], done["at"], done["outside"]) == (
+        1,
+        foreseen["at"],
+        foreseen["outside"],
+    )
+
+
+def test_which_model_answers_is_said_before_the_first_word(agents: Agents, serve: Serve) -> None:
+    said = agents.client.get("agent").json()
+    assert (said["ready"], said["why"], said["scripted"]) == (True, None, False)
+    assert said["model"]
+    assert said["context_tokens"] > 0
+    bare = serve(people=False, env={"ANTHROPIC_API_KEY": "", "ANTHROPIC_AUTH_TOKEN": ""})
+    said = bare.client().get("agent").json()
+    assert said["ready"] is False
+    assert "ANTHROPIC_API_KEY" in said["why"]
+
+
 def test_a_denial_tells_the_agent_why_and_nothing_runs(agents: Agents) -> None:
     conversation, words = agents.begin(command("rm -rf data"), says("I did not."))
     agents.say(conversation, words)

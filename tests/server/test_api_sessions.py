@@ -662,3 +662,38 @@ def test_a_bundle_goes_out_and_comes_in(
         assert (job["state"], job["error"]["code"]) == ("failed", "bad-bundle")
         assert "Nothing was imported" in job["error"]["message"]
     assert client.post("bundles", json={"x": 1}).status_code == 415
+
+
+def test_a_session_is_named_and_a_fork_with_it(client: httpx.Client, database: Database) -> None:
+    async def write(log: Log) -> uuid.UUID:
+        session = await log.begin(kernel="python3", notebook="/home/ada/churn.ipynb")
+        held = await log.acquire(session, {"pid": 1, "host": "elsewhere"})
+        await held.record_environment(ENVIRONMENT, SPEC)
+        for code in ("x = 1", "x = 2"):
+            step = await held.append_step(cell(code))
+            await held.record_outcome(step.seq, NewOutcome("ok", outputs_hash([]), AT, 1000))
+        await held.close()
+        return session
+
+    session = str(with_log(database, write))
+    assert client.get(f"sessions/{session}").json()["name"] is None
+    named = client.patch(f"sessions/{session}", json={"name": " churn \n b "}).json()
+    assert named["name"] == "churn b"
+    assert client.get(f"sessions/{session}").json()["name"] == "churn b"
+    fork = client.post(f"sessions/{session}/forks", json={"at": 0, "name": "other way"}).json()
+    assert client.get(f"sessions/{fork['session']}").json()["name"] == "other way"
+    # What a rewind leaves gets a name where it has none, and another one than others have.
+    for expected in ("churn (before rewind)", "churn (before rewind) 2"):
+        left = client.post(f"sessions/{session}/forks", json={}).json()["session"]
+        assert client.get(f"sessions/{left}").json()["name"] is None
+        went = client.post(f"sessions/{left}/rewind", json={"at": 0, "name": "on"})
+        assert went.status_code == 201, went.text
+        assert client.get(f"sessions/{left}").json()["name"] == expected
+        assert client.get(f"sessions/{went.json()['session']}").json()["name"] == "on"
+    assert client.post(f"sessions/{session}/rewind", json={"at": 0}).status_code == 201
+    assert client.get(f"sessions/{session}").json()["name"] == "churn b"
+    assert client.patch(f"sessions/{session}", json={"name": ""}).json()["name"] is None
+    wrong = client.patch(f"sessions/{session}", json={"name": "x" * 201})
+    assert wrong.status_code == 400
+    none = client.patch(f"sessions/{uuid.uuid4()}", json={"name": "x"})
+    assert none.status_code == 404

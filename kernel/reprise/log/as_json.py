@@ -24,6 +24,7 @@ def session_json(info: SessionInfo, revoked: Sequence[SkillMount] = ()) -> dict[
     """revoked: the skills it has used that are revoked now (`Log.revoked_skills`)."""
     return {
         "id": str(info.id),
+        "name": info.name,
         "owner": info.owner,
         "created_at": iso(info.created_at),
         "last_at": iso(info.last_at),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,15 +20,24 @@ from reprise.log.conversation_writer import (
     entry_of,
 )
 from reprise.log.model import Json
+from reprise.log.names import one_line
 from reprise.log.postgres import Log, now_us
 
 _INFO = (
-    "SELECT c.id, c.owner, h.session, c.notebook, c.title, c.began_at, h.last_at, h.next_seq,"
+    "SELECT c.id, c.owner, h.session, c.notebook, coalesce((SELECT t.title"
+    " FROM reprise.conversation_titles t WHERE t.conversation = c.id"
+    " ORDER BY t.number DESC LIMIT 1), c.title) AS title, c.began_at, h.last_at, h.next_seq,"
     " h.turn FROM reprise.conversations c"
     " JOIN reprise.conversation_heads h ON h.conversation = c.id WHERE c.owner = %s"
 )
-#: Characters of a title.
-TITLE = 200
+#: Of a search: conversations that are looked through, the newest first; entries of one that hold a
+#: word, and of those at once.
+_LOOKED = 2000
+_HELD = 1000
+_AT_ONCE = 50
+#: Words of one search, and characters of all of them.
+_WORDS = 8
+_SEARCHED = 200
 
 
 class ConversationNotFound(UsageError):
@@ -61,9 +71,7 @@ class Conversations:
         Raises SessionNotFound, DatabaseUnavailable.
         """
         found = uuid.uuid4()
-        # One line, of what Postgres can hold.
-        words = " ".join(title.replace("\0", " ").split())[:TITLE]
-        words = words.encode("utf-8", "replace").decode()
+        words = one_line(title)
         try:
             await self._log.query(
                 "INSERT INTO reprise.conversations (id, owner, session, notebook, title, began_at)"
@@ -83,6 +91,20 @@ class Conversations:
         finally:
             await writer.close()
         return found
+
+    async def rename(self, conversation: uuid.UUID, title: str, *, by: str | None = None) -> str:
+        """Give it another title, also while a turn runs; the title as it is kept.
+
+        Raises ConversationNotFound, DatabaseUnavailable.
+        """
+        await self.info(conversation)
+        words = one_line(title)
+        await self._log.query(
+            "INSERT INTO reprise.conversation_titles (conversation, owner, title, by, at)"
+            " VALUES (%s, %s, %s, %s, %s)",
+            [conversation, self._log.owner, words, by, now_us()],
+        )
+        return words
 
     async def info(self, conversation: uuid.UUID) -> ConversationInfo:
         """Raises ConversationNotFound."""
@@ -172,18 +194,75 @@ class Conversations:
         *,
         session: uuid.UUID | None = None,
         notebook: str | None = None,
+        text: str = "",
         most: int = 100,
     ) -> list[ConversationInfo]:
         """The newest first; of a session (that are or were in it) or a notebook only, if asked.
 
         An undo and a rewind lead a conversation on to another session.
+        text: words that each stand in the title or in what was said in it, by a person or by the
+          agent; case does not matter for ASCII. The newest conversations are looked through.
+        Raises UsageError for a search of too many words.
         """
+        words = text.split()
+        if len(words) > _WORDS or len(text) > _SEARCHED:
+            raise UsageError(
+                f"A search takes up to {_WORDS} words of {_SEARCHED} characters together."
+            )
         rows = await self._log.query(
             _INFO + " AND (%s::uuid IS NULL OR h.session = %s OR EXISTS ("
             # CASE, since Postgres' functions of json refuse texts with a NUL.
             "  SELECT FROM reprise.conversation_entries e WHERE e.conversation = c.id"
             "   AND CASE WHEN e.kind = 'session' THEN e.body ->> 'session' END = %s::text))"
             " AND (%s::text IS NULL OR c.notebook = %s) ORDER BY h.last_at DESC, c.id LIMIT %s",
-            [self._log.owner, session, session, session, notebook, notebook, most],
+            [
+                *(self._log.owner, session, session, session, notebook, notebook),
+                _LOOKED if words else most,
+            ],
         )
-        return [ConversationInfo(*row) for row in rows]
+        listed = [ConversationInfo(*row) for row in rows]
+        if not words:
+            return listed
+        found: list[ConversationInfo] = []
+        for info in listed:
+            if len(found) == most:
+                break
+            if await self._holds(info, [word.lower() for word in words]):
+                found.append(info)
+        return found
+
+    async def _holds(self, info: ConversationInfo, words: Sequence[str]) -> bool:
+        """Whether all words stand in it somewhere."""
+        missing = {word for word in words if word not in info.title.lower()}
+        last, looked = -1, 0
+        while missing and looked < _HELD:
+            rows = await self._log.query(
+                "SELECT seq, kind, body::text FROM reprise.conversation_entries"
+                " WHERE conversation = %s AND seq > %s AND kind IN ('said', 'answered')"
+                # As the canonical form spells it; what else stands in a body is told apart below.
+                " AND EXISTS (SELECT FROM unnest(%s::text[]) AS w(word)"
+                "  WHERE strpos(lower(body::text), lower(w.word)) > 0) ORDER BY seq LIMIT %s",
+                [info.id, last, [json.dumps(word)[1:-1] for word in missing], _AT_ONCE],
+            )
+            for seq, kind, body in rows:
+                told = spoken(kind, json.loads(body)).lower()
+                missing = {word for word in missing if word not in told}
+                last = seq
+            looked += len(rows)
+            if len(rows) < _AT_ONCE:
+                break
+        return not missing
+
+
+def spoken(kind: str, body: Mapping[str, Any]) -> str:
+    """What was said in an entry `said` or `answered`, as text; thinking is not."""
+    if kind == "said":
+        return str(body.get("text", ""))
+    blocks = body.get("content")
+    if not isinstance(blocks, list):
+        return ""
+    return "\n".join(
+        str(block.get("text", ""))
+        for block in blocks
+        if isinstance(block, dict) and block.get("type") == "text"
+    )

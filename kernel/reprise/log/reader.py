@@ -46,7 +46,9 @@ SESSION_QUERY = """
 SELECT s.id, s.owner, s.created_at, h.last_at, h.next_seq, s.notebook, s.kernel,
        CASE WHEN h.next_seq > h.first_seq THEN e.environment
             WHEN h.first_seq > 0 THEN reprise.shared_environment(s.id, h.first_seq - 1) END,
-       h.holder::text, l.key IS NOT NULL AS held, s.parent, s.fork_seq
+       h.holder::text, l.key IS NOT NULL AS held, s.parent, s.fork_seq,
+       (SELECT nullif(n.name, '') FROM reprise.session_names n
+         WHERE n.session = s.id ORDER BY n.number DESC LIMIT 1)
   FROM reprise.sessions s
   JOIN reprise.heads h ON h.session = s.id
   LEFT JOIN LATERAL (SELECT t.environment FROM reprise.steps t
@@ -75,6 +77,7 @@ def session_info(row: Sequence[Any]) -> SessionInfo:
         holder=holder,
         parent=row[10],
         fork_seq=row[11],
+        name=row[12],
     )
 
 

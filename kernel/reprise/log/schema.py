@@ -45,7 +45,7 @@ def migrations() -> list[Migration]:
 
 
 #: The schema version this code reads and writes: the number of the newest migration.
-VERSION = 8
+VERSION = 9
 
 
 async def version_of(connection: Connection) -> int:

@@ -39,6 +39,8 @@ class SessionInfo:
     #: shared step there; -1 when nothing is shared. `steps` counts shared steps too.
     parent: uuid.UUID | None = None
     fork_seq: int | None = None
+    #: What people call it (`log.names`).
+    name: str | None = None
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from reprise_server.agent.contract import Entry, TurnEnd
 from reprise_server.agent.conversation import Conversation
 from reprise_server.agent.parts import Around
 from reprise_server.agent.questions import NotWaiting, Questions
-from reprise_server.agent.undo import Undone, undo
+from reprise_server.agent.undo import Foreseen, Undone, foresee, undo
 from reprise_server.agent.watching import MOST_WAITING, Ordered, Told, Waiting, Watch
 
 logger = logging.getLogger("reprise.agent")
@@ -40,6 +40,8 @@ T = TypeVar("T")
 LINGER_S: Final = 600.0
 #: Rounds of the loop after which a question whose entry was told waits at the latest.
 SOON: Final = 100
+#: Entries of one conversation that are looked at, at most.
+_ALL: Final = 50_000
 #: Entries that are read at once for a watcher.
 _PAGE: Final = 1000
 
@@ -152,6 +154,10 @@ class Running:
         Raises TurnRuns, CannotUndo, LeaseHeld, UnavailableError.
         """
         return await self._there(self._undo(conversation, fork, by))
+
+    async def foresee(self, conversation: uuid.UUID) -> Foreseen:
+        """What `undo` would do now, doing none of it. Raises CannotUndo, ConversationNotFound."""
+        return await self._there(self._foresee(conversation))
 
     async def runs(self, conversation: uuid.UUID) -> bool:
         """Whether a turn of it runs here."""
@@ -298,6 +304,11 @@ class Running:
             return await undo(live.conversation, self._log, document, fork=fork, by=by)
         finally:
             self._linger(conversation)
+
+    async def _foresee(self, conversation: uuid.UUID) -> Foreseen:
+        log = await self.log()
+        entries = await Conversations(log).entries(conversation, most=_ALL)
+        return await foresee(log, str(conversation), entries, self._assembly.document)
 
     async def _runs(self, conversation: uuid.UUID) -> bool:
         live = self._live.get(conversation)

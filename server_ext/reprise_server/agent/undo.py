@@ -91,42 +91,106 @@ async def undo(
     """
     async with conversation.writing() as writer:
         entries = writer.entries
-        turn = latest(entries)
-        if turn is None:
-            raise CannotUndo("There is no turn that could be undone.")
-        since = since_turn(entries, turn)
-        of_turn = [entry for entry in since if entry.turn == turn]
-        left = before(entries, turn)
-        steps = await _steps_of(log, left, Actor("agent", str(writer.id), turn))
-        wanted, at = left, await _last(log, left)
-        if steps:
-            # As it was before the turn: a fork, whose id an undo that was cut finds again.
-            wanted, at = uuid.uuid5(_FORKS, f"{writer.id} {turn} {steps[0]}"), steps[0] - 1
-        others = await _others(log, [left, *sessions(since)], wanted, str(writer.id), at)
-        if others and not fork:
-            listed = ", ".join(map(str, others[:10])) + (" and more" if len(others) > 10 else "")
+        way = await _way(log, entries, str(writer.id))
+        turn, left, wanted, at, steps = way.turn, way.left, way.wanted, way.at, way.steps
+        if way.others and not fork:
+            listed = ", ".join(map(str, way.others[:10]))
+            listed += " and more" if len(way.others) > 10 else ""
             raise CannotUndo(
                 f"Steps of others followed the first one of turn {turn}: {listed}. Going back would"
                 " take them out of this notebook, so nothing was undone. Ask for a fork to go on"
                 " without them; they stay in the session that is left.",
-                others,
+                way.others,
             )
-        outside = await _outside(log, of_turn, left, steps)
         if steps:
             await log.fork(left, at, identity=wanted)
             inherit(left, wanted)
         session = uuid.UUID(course.session_of(entries))
         if session != wanted:
             await conversation.append(writer, "session", {"session": str(wanted), "why": "undo"})
-        leads = _left_last(left, since, wanted)
+        leads = _left_last(left, way.since, wanted)
         if leads != wanted:
             await _lead(log, leads, wanted)
         path = entries[0].body.get("notebook")
-        put, why = await _put_back(open_document, path, of_turn, writer.blobs.get)
-        done = Undone(turn, wanted, at, put.cells, put.kept, outside, why)
+        put, why = await _put_back(open_document, path, way.of_turn, writer.blobs.get)
+        done = Undone(turn, wanted, at, put.cells, put.kept, way.outside, why)
         await conversation.append(writer, "undone", {**done.to_json(), "by": by})
     await conversation.rest()
     return done
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """What an undo would do now; see `Undone`. others: steps of somebody else that are in the way,
+    so that it takes a fork."""
+
+    turn: int
+    at: int
+    cells: tuple[str, ...]
+    kept: tuple[str, ...]
+    outside: tuple[str, ...]
+    others: tuple[int, ...]
+    notebook: str | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "turn": self.turn,
+            "at": self.at,
+            "cells": list(self.cells),
+            "kept": list(self.kept),
+            "outside": list(self.outside),
+            "others": list(self.others),
+            "notebook": self.notebook,
+        }
+
+
+async def foresee(
+    log: Log,
+    conversation: str,
+    entries: Sequence[Entry],
+    open_document: OpenDocument | None,
+) -> Foreseen:
+    """What `undo` would do, doing none of it. Raises CannotUndo where there is nothing to undo."""
+    way = await _way(log, entries, conversation)
+    path = entries[0].body.get("notebook")
+    put, why = await _put_back(open_document, path, way.of_turn, log.blobs.get, doing=False)
+    return Foreseen(way.turn, way.at, put.cells, put.kept, way.outside, tuple(way.others), why)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """The way back before a turn. since: the entries from its beginning on; of_turn: its own.
+
+    left: the session it began in.  wanted: where to go, as after step `at` of that one.
+    steps: the turn's.  others: of somebody else, which would be left out.
+    """
+
+    turn: int
+    since: Sequence[Entry]
+    of_turn: Sequence[Entry]
+    left: uuid.UUID
+    wanted: uuid.UUID
+    at: int
+    steps: Sequence[int]
+    others: Sequence[int]
+    outside: tuple[str, ...]
+
+
+async def _way(log: Log, entries: Sequence[Entry], conversation: str) -> _Way:
+    turn = latest(entries)
+    if turn is None:
+        raise CannotUndo("There is no turn that could be undone.")
+    since = since_turn(entries, turn)
+    of_turn = [entry for entry in since if entry.turn == turn]
+    left = before(entries, turn)
+    steps = await _steps_of(log, left, Actor("agent", conversation, turn))
+    wanted, at = left, await _last(log, left)
+    if steps:
+        # As it was before the turn: a fork, whose id an undo that was cut finds again.
+        wanted, at = uuid.uuid5(_FORKS, f"{conversation} {turn} {steps[0]}"), steps[0] - 1
+    others = await _others(log, [left, *sessions(since)], wanted, conversation, at)
+    outside = await _outside(log, of_turn, left, steps)
+    return _Way(turn, since, of_turn, left, wanted, at, steps, others, outside)
 
 
 # Pure ---------------------------------------------------------------------------------------------
@@ -275,8 +339,10 @@ async def _put_back(
     path: str | None,
     of_turn: Sequence[Entry],
     blob: Callable[[str], Awaitable[bytes]],
+    *,
+    doing: bool = True,
 ) -> tuple[PutBack, str | None]:
-    """What of the notebook was put back, and why it was not, if so."""
+    """What of the notebook was put back (or would be, unless `doing`), and why not, if so."""
     nothing = PutBack((), ())
     made = edits(of_turn)
     if not made:
@@ -289,7 +355,8 @@ async def _put_back(
     try:
         document = await open_document(path)
         try:
-            return await put_back_in(document, await blob(stored["sha256"]), made), None
+            stored_then = await blob(stored["sha256"])
+            return await put_back_in(document, stored_then, made, doing=doing), None
         finally:
             await document.close()
     except RepriseError as error:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Final
 
 from reprise.log.as_json import iso
+from reprise.log.as_markdown import conversation_markdown
 from reprise.log.conversation import ConversationInfo, Entry
 from reprise.log.conversations import Conversations
 from reprise.log.transcript import transcript
@@ -18,6 +20,7 @@ from reprise_server.api.base import Answer, Asked, Endpoint, operation
 from reprise_server.api.conversing import Conversing, answered, decision_details, rejected_of
 from reprise_server.api.people import Person
 from reprise_server.api.questions import Open, open_questions
+from reprise_server.api.sending import Sending
 
 RESOURCE: Final = "reprise-conversations"
 
@@ -28,6 +31,9 @@ _ALL: Final = 50_000
 #: Entries at the end, and turns, in which edits are looked for that still stand.
 _EDITS_TAIL: Final = 2_000
 _EDITS_TURNS: Final = 5
+#: Entries that are read at once for an export; characters of its file's name.
+_EXPORTED: Final = 50
+_FILE_NAME: Final = 80
 #: Bytes of the entries of one page, about; one entry is there whatever its size.
 _PAGE_BYTES: Final = 8 << 20
 
@@ -62,6 +68,7 @@ class ConversationsEndpoint(Endpoint):
         found = await known.list(
             session=None if session is None else uuid.UUID(session),
             notebook=asked.query["notebook"],
+            text=asked.query["q"] or "",
             most=asked.query["limit"],
         )
         return {"conversations": [info_json(each) for each in found]}
@@ -104,6 +111,14 @@ class OneConversationEndpoint(ConversationEndpoint):
                 for each in open_questions(tail)
             ],
         }
+
+    @operation("write")
+    async def patch(self, asked: Asked) -> Any:
+        """Another title; also while a turn runs."""
+        info = await self.own(asked)
+        await (await self.known()).rename(info.id, asked.body["title"], by=self.person.name)
+        self.emit("conversation", {"action": "renamed", "conversation": str(info.id)})
+        return info_json((await self.service.conversing.of(info.id))[0])
 
     @operation("write", status=204)
     async def delete(self, asked: Asked) -> Any:
@@ -181,6 +196,44 @@ def _bounded(edits: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return edits
 
 
+class ExportEndpoint(ConversationEndpoint):
+    path = "/conversations/{conversation}/export"
+
+    @operation("read")
+    async def get(self, asked: Asked) -> Any:
+        """As a file to be kept."""
+        known = await self.known()
+        info = await known.info(self.identity(asked))
+        form = asked.query["form"]
+        pieces = _as_json(known, info) if form == "json" else _as_markdown(known, info)
+        ending = "json" if form == "json" else "md"
+        return Sending(pieces, None, f"{file_name(info)}.{ending}")
+
+
+def file_name(info: ConversationInfo) -> str:
+    """A file's name that its title gives, on any system."""
+    name = re.sub(r"[^\w -]+", " ", info.title)
+    return " ".join(name.split())[:_FILE_NAME].strip() or f"conversation {str(info.id)[:8]}"
+
+
+async def _as_json(known: Conversations, info: ConversationInfo) -> AsyncGenerator[bytes, None]:
+    """What was said and done, entry by entry as it is stored."""
+    yield f'{{"conversation":{json.dumps(info_json(info))},"entries":['.encode()
+    between, after = "", -1
+    while some := await known.entries(info.id, after=after, most=_EXPORTED):
+        told = ",".join(json.dumps(each.to_json(), allow_nan=False) for each in some)
+        yield f"{between}{told}".encode()
+        between, after = ",", some[-1].seq
+    yield b"]}"
+
+
+async def _as_markdown(known: Conversations, info: ConversationInfo) -> AsyncGenerator[bytes, None]:
+    entries = await known.entries(info.id, most=_ALL)
+    pieces = await asyncio.to_thread(lambda: list(conversation_markdown(info, entries)))
+    for piece in pieces:
+        yield piece.encode("utf-8", "replace")
+
+
 class SayEndpoint(ConversationEndpoint):
     path = "/conversations/{conversation}/say"
 
@@ -218,6 +271,12 @@ class CancelTurnEndpoint(ConversationEndpoint):
 
 class UndoEndpoint(ConversationEndpoint):
     path = "/conversations/{conversation}/undo"
+
+    @operation("read")
+    async def get(self, asked: Asked) -> Any:
+        """What undoing would do now, doing none of it."""
+        info = await self.own(asked)
+        return (await self.service.conversing.running.foresee(info.id)).to_json()
 
     # A kernel goes over to the session before the turn, which may be played again for it.
     @operation("execute", patience_s=900)
@@ -317,6 +376,7 @@ ENDPOINTS: Final = (
     OneConversationEndpoint,
     EntriesEndpoint,
     TranscriptEndpoint,
+    ExportEndpoint,
     EditsEndpoint,
     SayEndpoint,
     ContinueEndpoint,

@@ -6,6 +6,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from reprise.errors import NotAllowed
@@ -65,8 +66,13 @@ class Conversing:
         if self._closed:
             raise Refused(503, "stopping", "This server is stopping.", retry_after_s=5)
         if self._running is None:
-            self._running = Running(Log.connect, self._assemble(self.pages, self._places))
+            self._running = Running(Log.connect, self.assembly)
         return self._running
+
+    @cached_property
+    def assembly(self) -> Assembly:
+        """What conversations here work with."""
+        return self._assemble(self.pages, self._places)
 
     @property
     def programs_approve(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Final
 from jupyter_server.base.handlers import JupyterHandler
 
 from reprise_server.api import (
+    agent,
     bundles,
     conversation_socket,
     conversations,
@@ -56,6 +57,7 @@ ENDPOINTS: Final[tuple[type[Endpoint], ...]] = (
     *job_reports.ENDPOINTS,
     *decisions.ENDPOINTS,
     *conversations.ENDPOINTS,
+    *agent.ENDPOINTS,
     *policies.ENDPOINTS,
     *policy_trials.ENDPOINTS,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from pathlib import PurePath
 from typing import Any, Final
 
 from reprise.client.forks import forked
@@ -11,6 +12,7 @@ from reprise.client.holder import held_elsewhere, running_kernel
 from reprise.errors import UsageError
 from reprise.log.as_json import session_json
 from reprise.log.model import canonical, sha256_hex
+from reprise.log.names import free_name, name_session
 from reprise.log.reader import is_key
 from reprise.log.rows import find_forks
 from reprise.log.search import revoked_of
@@ -53,6 +55,8 @@ class ForkingEndpoint(ActEndpoint):
             interrupt=body.get("interrupt", False),
             identity=None if named is None else uuid.UUID(named),
         )
+        if body.get("name"):
+            await name_session(log, made.info.id, body["name"], by=self.person.name)
         action = "rewound" if attach else "forked"
         self.emit(
             "session",
@@ -82,7 +86,18 @@ class RewindEndpoint(ForkingEndpoint):
 
     @operation("execute", status=201, patience_s=120.0)
     async def post(self, asked: Asked) -> Any:
-        return await self.fork(asked, attach=True)
+        made = await self.fork(asked, attach=True)
+        await self._name_what_is_left(self.session(asked))
+        return made
+
+    async def _name_what_is_left(self, session: uuid.UUID) -> None:
+        """The notebook leads to the fork now: a name is how people find the session again."""
+        log = await self.service.log()
+        info = await (await log.reader(session)).info()
+        if info.name is None:
+            of = "session" if info.notebook is None else PurePath(info.notebook).stem
+            name = await free_name(log, f"{of} (before rewind)")
+            await name_session(log, session, name, by=self.person.name)
 
 
 class VerifyEndpoint(ActEndpoint):

@@ -16,6 +16,7 @@ from reprise.log.as_json import (
     notice_json,
     session_json,
 )
+from reprise.log.names import name_session
 from reprise.log.postgres import Log
 from reprise.log.reader import Reader
 from reprise.log.search import (
@@ -118,6 +119,14 @@ class OneSessionEndpoint(SessionEndpoint):
             **session_json(info, revoked.get(info.id, ())),
             "environment_spec": spec,
         }
+
+    @operation("write")
+    async def patch(self, asked: Asked) -> Any:
+        """Another name; an empty one takes it away."""
+        log, session = await self.service.log(), self.session(asked)
+        await name_session(log, session, asked.body["name"], by=self.person.name)
+        self.emit("session", {"action": "renamed", "session": str(session)})
+        return session_json(await (await log.reader(session)).info())
 
     @operation("write")
     async def delete(self, asked: Asked) -> Any:

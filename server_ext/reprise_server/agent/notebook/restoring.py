@@ -14,11 +14,14 @@ from reprise_server.agent.notebook.undoing import PutBack, put_back
 ATTEMPTS: Final = 5
 
 
-async def put_back_in(document: Document, before: bytes, edits: Sequence[Edit]) -> PutBack:
+async def put_back_in(
+    document: Document, before: bytes, edits: Sequence[Edit], *, doing: bool = True
+) -> PutBack:
     """Put back the cells of `edits` and say which those are, and which were kept.
 
     before: the snapshot of before the turn (`cells.snapshot`).  edits: what the turn's calls did,
     as their results say, and as `batch.edits_of` says of calls that have none.
+    doing: else nothing is put back, and what would be is said.
     Raises Stale after some attempts, RepriseError; then nothing was put back.
     """
     then = normal(json.loads(before), document.path)
@@ -26,7 +29,7 @@ async def put_back_in(document: Document, before: bytes, edits: Sequence[Edit]) 
         now = normal(await document.read(), document.path)
         found = put_back(then, now, edits)
         try:
-            if found.changes:
+            if found.changes and doing:
                 await document.apply(found.changes)
         except Stale:
             if attempt == ATTEMPTS:
