@@ -4,6 +4,23 @@
  */
 
 export interface paths {
+    "/agent": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Which model answers here, and whether it can be asked; nothing is sent to it */
+        get: operations["getAgent"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/bundles": {
         parameters: {
             query?: never;
@@ -59,7 +76,8 @@ export interface paths {
         delete: operations["deleteConversation"];
         options?: never;
         head?: never;
-        patch?: never;
+        /** Give a conversation another title, also while a turn runs */
+        patch: operations["renameConversation"];
         trace?: never;
     };
     "/conversations/{conversation}/cancel": {
@@ -134,6 +152,25 @@ export interface paths {
         };
         /** Entries in their order */
         get: operations["listEntries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/conversations/{conversation}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                conversation: components["parameters"]["Conversation"];
+            };
+            cookie?: never;
+        };
+        /** A conversation as a file to be kept */
+        get: operations["exportConversation"];
         put?: never;
         post?: never;
         delete?: never;
@@ -217,7 +254,11 @@ export interface paths {
             };
             cookie?: never;
         };
-        get?: never;
+        /**
+         * What undoing the newest turn would do now; nothing is done
+         * @description 409 `cannot-undo` where there is no turn to undo
+         */
+        get: operations["foreseeUndo"];
         put?: never;
         /**
          * Session and notebook go back to before the newest turn
@@ -844,7 +885,8 @@ export interface paths {
         delete: operations["deleteSession"];
         options?: never;
         head?: never;
-        patch?: never;
+        /** Give a session a name; an empty one takes it away */
+        patch: operations["renameSession"];
         trace?: never;
     };
     "/sessions/{session}/answers": {
@@ -2543,7 +2585,7 @@ export interface components {
          */
         EventConversation: {
             /** @enum {unknown} */
-            action: "begun" | "turn-began" | "turn-continued" | "turn-ended" | "question" | "decided" | "undone" | "deleted";
+            action: "begun" | "turn-began" | "turn-continued" | "turn-ended" | "question" | "decided" | "undone" | "renamed" | "deleted";
             /** @description Whether the question is an approval, and not one of the model's own */
             approval?: boolean;
             /** @description Who did it, as Jupyter knows this person, "anonymous", or "agent" */
@@ -2604,7 +2646,7 @@ export interface components {
         /** Something was done with a session through Reprise's API */
         EventSession: {
             /** @enum {unknown} */
-            action: "begun" | "deleted" | "forked" | "rewound";
+            action: "begun" | "deleted" | "forked" | "rewound" | "renamed";
             /** @description Who asked, as Jupyter knows this person, or "anonymous" */
             by: string;
             fork?: string;
@@ -2681,6 +2723,8 @@ export interface components {
             at?: number;
             /** @description An id for the fork; asked again with it, there is no second fork */
             fork?: components["schemas"]["Id"];
+            /** @description What it is called */
+            name?: components["schemas"]["SessionName"];
         };
         FromTo: {
             from: string;
@@ -3154,6 +3198,8 @@ export interface components {
              * @default false
              */
             interrupt: boolean;
+            /** @description What the fork is called; the session that is left gets a name, if it has none */
+            name?: components["schemas"]["SessionName"];
         };
         Row: {
             actor: {
@@ -3200,6 +3246,8 @@ export interface components {
             id: components["schemas"]["Id"];
             kernel: string;
             last_at: components["schemas"]["Moment"];
+            /** @description What people call it */
+            name: string | null;
             notebook: string | null;
             owner: string;
             /** @description The session that it was forked from */
@@ -3212,6 +3260,8 @@ export interface components {
             }[];
             steps: number;
         };
+        /** @description One line is kept of it */
+        SessionName: string;
         /**
          * @description `starting`: nothing has to be brought back. `resuming`: it comes back. `waiting`: it would
          *     take over 30 s, so it begins with the first cell. `ready`, `running`: it stands. `stopped`:
@@ -3716,6 +3766,43 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    getAgent: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As this server is set up */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        context_tokens: number;
+                        /** @description Of new conversations */
+                        model: string;
+                        /** @description What one conversation may cost */
+                        money: {
+                            amount: string;
+                            currency: string;
+                        } | null;
+                        /** @enum {string} */
+                        provider: "anthropic" | "bedrock" | "vertex";
+                        ready: boolean;
+                        /** @description A script answers in the model's place */
+                        scripted: boolean;
+                        /** @description Why it cannot be asked (no key), and what to do */
+                        why: string | null;
+                    };
+                };
+            };
+            default: components["responses"]["Refused"];
+        };
+    };
     importBundle: {
         parameters: {
             query?: {
@@ -3743,6 +3830,11 @@ export interface operations {
                 limit?: number;
                 /** @description Only those of this notebook, by its path */
                 notebook?: string;
+                /**
+                 * @description Words that each stand in the title, or in what a person or the agent said. Case does not
+                 *     matter for ASCII. The newest 2,000 conversations are looked through
+                 */
+                q?: string;
                 /** @description Only those that are in this session now */
                 session?: components["schemas"]["Id"];
             };
@@ -3838,6 +3930,36 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Refused"];
+        };
+    };
+    renameConversation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                conversation: components["parameters"]["Conversation"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description One line is kept of it */
+                    title: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The conversation */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationInfo"];
+                };
             };
             default: components["responses"]["Refused"];
         };
@@ -3948,6 +4070,24 @@ export interface operations {
             default: components["responses"]["Refused"];
         };
     };
+    exportConversation: {
+        parameters: {
+            query?: {
+                /** @description Markdown for people; JSON with every entry for programs */
+                form?: "markdown" | "json";
+            };
+            header?: never;
+            path: {
+                conversation: components["parameters"]["Conversation"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["Bytes"];
+            default: components["responses"]["Refused"];
+        };
+    };
     answerQuestion: {
         parameters: {
             query?: never;
@@ -4035,6 +4175,43 @@ export interface operations {
                             turn: number;
                             who: string;
                         }[];
+                    };
+                };
+            };
+            default: components["responses"]["Refused"];
+        };
+    };
+    foreseeUndo: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                conversation: components["parameters"]["Conversation"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Where it goes back to, and what it would leave as it is */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description The step after which the session would be; -1: before the first */
+                        at: number;
+                        /** @description Ids of cells that would be put back */
+                        cells: string[];
+                        /** @description Ids of cells that somebody changed since; they stay as they are */
+                        kept: string[];
+                        /** @description Why the notebook could not be put back, if so */
+                        notebook: string | null;
+                        /** @description Steps of somebody else that are in the way; it takes `fork` then */
+                        others: number[];
+                        /** @description What cannot be undone */
+                        outside: string[];
+                        turn: number;
                     };
                 };
             };
@@ -5162,6 +5339,36 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Dependents"];
+                };
+            };
+            default: components["responses"]["Refused"];
+        };
+    };
+    renameSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    name: components["schemas"]["SessionName"];
+                };
+            };
+        };
+        responses: {
+            /** @description The session */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
                 };
             };
             default: components["responses"]["Refused"];
