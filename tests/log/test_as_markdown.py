@@ -33,7 +33,7 @@ def test_words_are_in_fences_and_answers_in_quotes() -> None:
     assert "> # theirs\n> - one\n" in told
 
 
-@given(st.text(), st.text())
+@given(st.text(min_size=1), st.text())
 def test_no_text_ends_its_place(said: str, answer: str) -> None:
     told = document(said, ("said", {"text": said}), answered(answer))
     headings = [line for line in told.split("\n") if line.startswith("#")]
