@@ -337,9 +337,9 @@ def test_who_presses_trust_reads_the_names_of_the_files(carol: Desk) -> None:
     shown = carol.client.get(carol.server.url.removesuffix("/base/") + frame, headers=FRAME).text
     assert "personal:pressed@1" in shown
     assert "Exactly 3 files, and no other" in shown
-    assert f"scripts/run.py  {len(SCRIPT)} bytes, can run" in shown
+    assert f"scripts/run.py  {len(SCRIPT)} B, can run" in shown
     assert "\u202e" not in shown
-    assert r"notes<b>\u202e</b>.md  1 bytes" in shown
+    assert r"notes<b>\u202e</b>.md  1 B" in shown
     assert version["digest"] in shown
 
 

@@ -22,5 +22,12 @@ export const GROUPS: readonly (readonly string[])[] = [
     'reprise:change-environment',
     'reprise:open-network'
   ],
-  ['reprise:skills', 'reprise:open-environment', 'reprise:open-policy']
+  [
+    'reprise:skills',
+    'reprise:new-skill',
+    'reprise:import-skills',
+    'reprise:skill-teams',
+    'reprise:open-environment',
+    'reprise:open-policy'
+  ]
 ];

@@ -5,7 +5,7 @@ import * as React from 'react';
 import { ImageDiff, TextDiff } from '../parts/diff';
 import { ErrorNotice, Loading } from '../parts/notices';
 import { count, exact } from '../parts/words';
-import { useAsked } from './asked';
+import { useAsked } from '../parts/asked';
 import { contentOf, mimeOf } from './content';
 import { useSkills } from './context';
 import { nameOf } from './names';
@@ -50,7 +50,7 @@ export function Changes(props: {
       <p className="jp-Reprise-secondary">
         {shown.old === null
           ? trans.__('Nothing is published there yet, so all of it is new.')
-          : trans._n('%1 file differs.', '%1 files differ.', shown.total, count(shown.total))}
+          : trans._n('%2 file differs.', '%2 files differ.', shown.total, count(shown.total))}
       </p>
       {shown.files.map(each => (
         <Changed

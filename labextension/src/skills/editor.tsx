@@ -7,7 +7,7 @@ import * as React from 'react';
 import { skillIcon } from '../parts/icons';
 import { ConnectionNotice, ErrorNotice, Loading, Notice } from '../parts/notices';
 import { exact, moment } from '../parts/words';
-import { useAsked } from './asked';
+import { useAsked } from '../parts/asked';
 import { useCheck } from './checking';
 import { contentOf } from './content';
 import { Context, IContext, useSkills } from './context';

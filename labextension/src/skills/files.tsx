@@ -5,7 +5,7 @@ import * as React from 'react';
 import { Empty, ErrorNotice, Loading } from '../parts/notices';
 import { moved } from '../parts/roving';
 import { count, exact, size } from '../parts/words';
-import { useAsked } from './asked';
+import { useAsked } from '../parts/asked';
 import { useSkills } from './context';
 import { reference } from './names';
 import { Preview } from './preview';
@@ -62,7 +62,7 @@ export function Files(props: {
     <div className="jp-Reprise-skill-split">
       <div className="jp-Reprise-skill-side">
         <p className="jp-Reprise-secondary">
-          {trans._n('%1 file', '%1 files', all.length, count(all.length))}
+          {trans._n('%2 file', '%2 files', all.length, count(all.length))}
           {', '}
           {size(all.reduce((total, each) => total + each.size, 0))}
         </p>

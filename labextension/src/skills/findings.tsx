@@ -5,7 +5,7 @@ import * as React from 'react';
 import { errorIcon, okIcon, warningIcon } from '../parts/icons';
 import { ErrorNotice, Loading } from '../parts/notices';
 import { exact } from '../parts/words';
-import { IAsked } from './asked';
+import { IAsked } from '../parts/asked';
 import { useSkills } from './context';
 import { ISkills } from './tokens';
 
@@ -45,8 +45,8 @@ export function FindingList(props: {
     <>
       <p className="jp-Reprise-secondary">
         {[
-          errors > 0 ? trans._n('%1 error', '%1 errors', errors, errors) : '',
-          warnings > 0 ? trans._n('%1 warning', '%1 warnings', warnings, warnings) : ''
+          errors > 0 ? trans._n('%1 error', '%1 errors', errors) : '',
+          warnings > 0 ? trans._n('%1 warning', '%1 warnings', warnings) : ''
         ]
           .filter(Boolean)
           .join(', ')}

@@ -365,8 +365,8 @@ function Choose(props: {
             <details>
               <summary>
                 {trans._n(
-                  '%1 file is not taken',
-                  '%1 files are not taken',
+                  '%2 file is not taken',
+                  '%2 files are not taken',
                   upload.notTaken.length,
                   count(upload.notTaken.length)
                 )}
@@ -395,7 +395,7 @@ function Choose(props: {
           disabled={chosen.size === 0}
           onClick={() => void add(chosen)}
         >
-          {trans._n('Add %1 skill', 'Add %1 skills', chosen.size, chosen.size)}
+          {trans._n('Add %1 skill', 'Add %1 skills', chosen.size)}
         </button>
       </div>
     </>

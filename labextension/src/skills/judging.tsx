@@ -120,7 +120,9 @@ async function lookedAt(skills: ISkills, act: Act, version: ISkills.Version): Pr
           version: before,
           files: (await skills.differences(before.reference, version.reference)).total
         };
-  const reviewed = roles.filter(each => each.role === 'reviewer' || each.role === 'admin');
+  const reviewed = roles.filter(
+    each => each.scope !== 'personal' && (each.role === 'reviewer' || each.role === 'admin')
+  );
   return {
     act,
     version,
@@ -276,13 +278,13 @@ function Exactly(props: { about: IAbout; diff: () => void }): React.JSX.Element 
     <>
       <p>
         {trans._n(
-          'Exactly this %1 file, sha256 %2;',
-          'Exactly these %1 files, sha256 %2;',
+          'Exactly this %2 file, sha256 %3;',
+          'Exactly these %2 files, sha256 %3;',
           files.length,
           count(files.length),
           short(version.digest)
         )}{' '}
-        {trans._n('%1 can run in the sandbox.', '%1 can run in the sandbox.', run, count(run))}
+        {trans.__('%1 can run in the sandbox.', count(run))}
       </p>
       <ul className="jp-Reprise-skill-exactly" tabIndex={0} aria-label={trans.__('Its files')}>
         {files.slice(0, MOST_FILES).map(each => (
@@ -305,8 +307,8 @@ function Exactly(props: { about: IAbout; diff: () => void }): React.JSX.Element 
         {since !== null && (
           <>
             {trans._n(
-              'Changed since v%2: %1 file',
-              'Changed since v%2: %1 files',
+              'Changed since v%3: %2 file',
+              'Changed since v%3: %2 files',
               since.files,
               count(since.files),
               since.version.number
@@ -347,8 +349,8 @@ function Meaning(props: { about: IAbout }): React.JSX.Element {
     revoke:
       sessions > 0
         ? trans._n(
-            'No new mounts. %1 session used it; it goes on and is marked.',
-            'No new mounts. %1 sessions used it; they go on and are marked.',
+            'No new mounts. %2 session used it; it goes on and is marked.',
+            'No new mounts. %2 sessions used it; they go on and are marked.',
             sessions,
             count(sessions)
           )

@@ -7,7 +7,8 @@ import * as React from 'react';
 
 import { skillIcon } from '../parts/icons';
 import { ConnectionNotice, Empty, ErrorNotice, Loading } from '../parts/notices';
-import { IAsked, useAsked, useChanges } from './asked';
+import { IAsked, useAsked } from '../parts/asked';
+import { useChanges } from './changing';
 import { Context, IContext, useSkills } from './context';
 import { SkillList } from './list';
 import { SHIPPED } from './names';
@@ -263,7 +264,7 @@ function Found(props: {
       <ErrorNotice error={list.error} trans={trans} again={list.again} />
     );
   }
-  const found = trans._n('%1 skill', '%1 skills', page.total, page.total.toLocaleString());
+  const found = trans._n('%2 skill', '%2 skills', page.total, page.total.toLocaleString());
   return (
     <>
       {list.error !== undefined && (

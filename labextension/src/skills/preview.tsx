@@ -4,7 +4,7 @@ import * as React from 'react';
 
 import { ErrorNotice, Loading } from '../parts/notices';
 import { count, exact, size } from '../parts/words';
-import { useAsked } from './asked';
+import { useAsked } from '../parts/asked';
 import { contentOf } from './content';
 import { useSkills } from './context';
 import { ISkills } from './tokens';

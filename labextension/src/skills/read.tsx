@@ -5,7 +5,7 @@ import * as React from 'react';
 import { SafeMarkdown } from '../parts/markdown';
 import { ErrorNotice, Loading, Notice } from '../parts/notices';
 import { exact } from '../parts/words';
-import { IAsked, useAsked } from './asked';
+import { IAsked, useAsked } from '../parts/asked';
 import { useSkills } from './context';
 import { reference } from './names';
 import { Source } from './preview';

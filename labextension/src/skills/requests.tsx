@@ -4,7 +4,7 @@ import * as React from 'react';
 
 import { Empty, ErrorNotice, Loading } from '../parts/notices';
 import { exact, moment } from '../parts/words';
-import { IAsked } from './asked';
+import { IAsked } from '../parts/asked';
 import { Badge } from './badges';
 import { useSkills } from './context';
 import { ISkills } from './tokens';

@@ -7,7 +7,8 @@ import * as React from 'react';
 import { skillIcon } from '../parts/icons';
 import { ConnectionNotice, ErrorNotice, Loading, Notice } from '../parts/notices';
 import { exact, moment } from '../parts/words';
-import { useAsked, useChanges } from './asked';
+import { useAsked } from '../parts/asked';
+import { useChanges } from './changing';
 import { StandingBadge, StateBadges } from './badges';
 import { Act, Context, IContext, IOpening, useSkills, View } from './context';
 import { Files } from './files';
@@ -227,7 +228,7 @@ function Head(props: {
         {version === null
           ? trans.__('Comes with Reprise.')
           : trans.__(
-              '%1, added by %2, %3. %4',
+              '%1, added by %2, %3. %4.',
               scope(version.scope, trans),
               exact(version.by),
               moment(new Date(version.at)),
@@ -331,7 +332,7 @@ function Actions(props: { entry: ISkills.IEntry }): React.JSX.Element {
         {standing === 'trusted' && act(trans.__('Take back trust…'), 'distrust')}
         {standing === 'revoked'
           ? act(trans.__('Reinstate…'), 'reinstate')
-          : act(trans.__('Revoke…'), 'revoke', 'jp-mod-warn')}
+          : act(trans.__('Revoke…'), 'revoke')}
       </div>
       {me.value !== undefined && !may && <p role="note">{me.value.personal.why}</p>}
       {releases && scopes.value !== undefined && !reviews && (

@@ -7,7 +7,8 @@ import * as React from 'react';
 import { skillIcon } from '../parts/icons';
 import { ConnectionNotice, ErrorNotice, Loading, Notice } from '../parts/notices';
 import { exact } from '../parts/words';
-import { useAsked, useChanges } from './asked';
+import { useAsked } from '../parts/asked';
+import { useChanges } from './changing';
 import { Context, IContext, useSkills } from './context';
 import { failed } from './judging';
 import { ISkills } from './tokens';
@@ -119,7 +120,7 @@ function Scope(props: {
                 {exact(each.login)} {each.login === me.login && `(${trans.__('you')})`}
               </th>
               <td>{roleWord(each.role, trans)}</td>
-              <td className="jp-Reprise-actions">
+              <td>
                 {(admin || each.login === me.login) && (
                   <button
                     type="button"

@@ -4,7 +4,7 @@ import * as React from 'react';
 
 import { ErrorNotice, Loading } from '../parts/notices';
 import { count, exact, moment } from '../parts/words';
-import { useAsked } from './asked';
+import { useAsked } from '../parts/asked';
 import { useSkills } from './context';
 import { reference } from './names';
 import { ISkills } from './tokens';

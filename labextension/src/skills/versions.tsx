@@ -5,7 +5,8 @@ import * as React from 'react';
 
 import { ErrorNotice, Loading } from '../parts/notices';
 import { exact, moment } from '../parts/words';
-import { IAsked, useAsked, useChanges } from './asked';
+import { IAsked, useAsked } from '../parts/asked';
+import { useChanges } from './changing';
 import { StandingBadge, StateBadges } from './badges';
 import { Changes } from './changes';
 import { useSkills } from './context';
@@ -73,26 +74,28 @@ export function Versions(props: {
                 <span className="jp-Reprise-secondary">{exact(origin(each, trans))}</span>
               </td>
               <td>{exact(each.note)}</td>
-              <td className="jp-Reprise-actions">
-                {each.number !== all[0]?.number && (
+              <td>
+                <div className="jp-Reprise-actions">
+                  {each.number !== all[0]?.number && (
+                    <button
+                      type="button"
+                      className="jp-mod-styled"
+                      title={trans.__('Make its content the newest version')}
+                      onClick={() => void open.judge('restore', each)}
+                    >
+                      {trans.__('Restore…')}
+                    </button>
+                  )}
                   <button
                     type="button"
                     className="jp-mod-styled"
-                    title={trans.__('Make its content the newest version')}
-                    onClick={() => void open.judge('restore', each)}
+                    onClick={() =>
+                      void open.judge(each.deprecated ? 'undeprecate' : 'deprecate', each)
+                    }
                   >
-                    {trans.__('Restore…')}
+                    {each.deprecated ? trans.__('Undo deprecation') : trans.__('Deprecate…')}
                   </button>
-                )}
-                <button
-                  type="button"
-                  className="jp-mod-styled"
-                  onClick={() =>
-                    void open.judge(each.deprecated ? 'undeprecate' : 'deprecate', each)
-                  }
-                >
-                  {each.deprecated ? trans.__('Undo deprecation') : trans.__('Deprecate…')}
-                </button>
+                </div>
               </td>
             </tr>
           ))}

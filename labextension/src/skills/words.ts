@@ -87,7 +87,7 @@ export function number(version: ISkills.Version | null, trans: TranslationBundle
 
 /** `~1,240 tokens`: estimates lean to too much, and are marked. */
 export function tokens(value: number, counted: boolean, trans: TranslationBundle): string {
-  return trans._n('%2%1 token', '%2%1 tokens', value, value.toLocaleString(), counted ? '' : '~');
+  return trans._n('%3%2 token', '%3%2 tokens', value, value.toLocaleString(), counted ? '' : '~');
 }
 
 /** `~1.2k`, where a row has no room for more. */

@@ -90,7 +90,7 @@ def _same(now: str, looked_at: str, what: str) -> None:
 def _shown(version: Version, tree: SkillTree) -> tuple[tuple[str, str], ...]:
     """A digest says which files are meant; people read their names."""
     files = [
-        f"{entry.path}  {entry.size:,} bytes{', can run' if entry.mode == EXECUTABLE else ''}"
+        f"{entry.path}  {entry.size:,} B{', can run' if entry.mode == EXECUTABLE else ''}"
         for entry in tree.manifest
     ]
     number = f"{len(files):,} file{'' if len(files) == 1 else 's'}, and no other"

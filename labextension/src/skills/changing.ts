@@ -1,11 +1,8 @@
-// What a view of skills asks the server for, asked again when something changed.
+// Asking anew after something changed in the catalog, once for several changes.
 
 import * as React from 'react';
 
 import { ISkills } from './tokens';
-
-export { useAsked } from '../parts/asked';
-export type { IAsked } from '../parts/asked';
 
 /** Milliseconds in which several changes are one: an import tells of each skill. */
 const JOINED = 150;
