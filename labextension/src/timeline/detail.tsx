@@ -165,31 +165,36 @@ function useStep(api: IApi, session: string, row: IStepRow): [ILoaded | null, un
   return [loaded, error, again];
 }
 
+/** What can be done with a step, in the words of its buttons and its menu. */
+export function stepActs(trans: TranslationBundle): (readonly [string, string])[] {
+  return [
+    [TimelineCommands.viewStep, trans.__('View here')],
+    [TimelineCommands.filesAt, trans.__('Files here')],
+    [TimelineCommands.fork, trans.__('Fork here')],
+    [TimelineCommands.rewind, trans.__('Rewind to here')],
+    [TimelineCommands.runAgain, trans.__('Run again')],
+    [TimelineCommands.verifyFrom, trans.__('Verify from here')]
+  ];
+}
+
 /** What can be done with a step; what cannot says why. */
 function StepActs(
   props: IDetailOptions & { readonly session: string; readonly row: IStepRow }
 ): React.JSX.Element {
-  const { commands, session, row } = props;
+  const { commands, session, row, trans } = props;
   const args = { session, step: row.seq };
-  const acts = [
-    TimelineCommands.viewStep,
-    TimelineCommands.filesAt,
-    TimelineCommands.fork,
-    TimelineCommands.rewind,
-    TimelineCommands.runAgain,
-    TimelineCommands.verifyFrom
-  ].filter(id => commands.hasCommand(id) && commands.isVisible(id, args));
+  const acts = stepActs(trans).filter(([id]) => commands.hasCommand(id));
   return (
     <div className="jp-Reprise-actions jp-Reprise-Step-acts">
-      {acts.map(id => (
+      {acts.map(([id, label]) => (
         <button
           key={id}
-          className="jp-mod-styled"
+          className="jp-Reprise-textButton"
           disabled={!commands.isEnabled(id, args)}
           title={commands.caption(id, args)}
           onClick={() => void commands.execute(id, args)}
         >
-          {commands.label(id, args)}
+          {label}
         </button>
       ))}
     </div>

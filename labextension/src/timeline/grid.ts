@@ -79,6 +79,7 @@ export class StepGrid extends Widget {
   }
 
   setHistory(history: IHistory | null, origin: IOrigin | null): void {
+    this._engaged = false;
     this._history?.changed.disconnect(this._onChanged, this);
     this._history = history;
     this._origin = origin;
@@ -103,12 +104,14 @@ export class StepGrid extends Widget {
 
   /** The filter is another one: what is shown begins anew. Selected steps stay selected. */
   restart(): void {
+    this._engaged = false;
     this._setActive(null);
     this.toTop();
   }
 
   /** Bring a row into view, and make it the active one. */
   reveal(row: number): void {
+    this._engaged = true;
     if (row >= this._lines.found) {
       this._relayout();
     }
@@ -381,7 +384,7 @@ export class StepGrid extends Widget {
   private _tellActive(): void {
     const row = this.active;
     const known = this._active !== null && this._active.is === 'step' && row === null;
-    if (!known && row !== this._told) {
+    if (this._engaged && !known && row !== this._told) {
       this._told = row;
       this.activeChanged.emit(row);
     }
@@ -402,6 +405,7 @@ export class StepGrid extends Widget {
   }
 
   private _onPress(event: MouseEvent): void {
+    this._engaged = true;
     const line = this._lineOf(event);
     if (line === null) {
       return;
@@ -447,6 +451,7 @@ export class StepGrid extends Widget {
     }
     event.preventDefault();
     event.stopPropagation();
+    this._engaged = act.do !== 'leave';
     switch (act.do) {
       case 'move':
         this._move(act.by, event.shiftKey);
@@ -568,6 +573,8 @@ export class StepGrid extends Widget {
   private _live = true;
   private _hovered = false;
   private _focusing = false;
+  /** A step was asked for by a press, a key or a link: a mere focus opens no detail. */
+  private _engaged = false;
   private _seen = 0;
   private _frame = 0;
 }

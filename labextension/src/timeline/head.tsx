@@ -21,8 +21,9 @@ function Picker(props: { state: TimelineState; trans: TranslationBundle }): Reac
   const family = known.all.filter(each => related.has(each.id));
   const option = (each: IKnownSession): React.JSX.Element => (
     <option key={each.id} value={each.id}>
-      {trans._n('%2 · %1 step', '%2 · %1 steps', each.steps, sessionName(each)) +
-        (each.id === current ? ` · ${trans.__('this notebook')}` : '')}
+      {each.id === current
+        ? trans.__('%1 · this notebook', sessionName(each))
+        : trans._n('%2 · %1 step', '%2 · %1 steps', each.steps, sessionName(each))}
     </option>
   );
   return (
@@ -75,7 +76,10 @@ export function Head(props: {
   const failed = filter.outcomes.length > 0;
   return (
     <>
-      <Picker state={state} trans={trans} />
+      <div className="jp-Reprise-Timeline-which">
+        <Picker state={state} trans={trans} />
+        <UseSignal signal={grid.liveChanged}>{() => <Live grid={grid} trans={trans} />}</UseSignal>
+      </div>
       <div className="jp-Reprise-Timeline-filters" role="search">
         <input
           type="search"
@@ -132,7 +136,6 @@ export function Head(props: {
           />
           {trans.__('failed')}
         </label>
-        <UseSignal signal={grid.liveChanged}>{() => <Live grid={grid} trans={trans} />}</UseSignal>
       </div>
     </>
   );

@@ -2,13 +2,13 @@
 
 import type { CommandRegistry } from '@lumino/commands';
 import type { Message } from '@lumino/messaging';
-import type { ITranslator } from '@jupyterlab/translation';
+import type { ITranslator, TranslationBundle } from '@jupyterlab/translation';
 import { Menu, Panel } from '@lumino/widgets';
 
 import type { IApi } from '../api/tokens';
 import { FocusReturn } from '../parts/roving';
 import type { ISafeRendering } from '../parts/tokens';
-import { DetailWidget } from './detail';
+import { DetailWidget, stepActs } from './detail';
 import { Divider } from './divider';
 import { FootWidget } from './foot';
 import { StepGrid } from './grid';
@@ -31,6 +31,7 @@ export class TimelinePanel extends Panel {
     super();
     const { api, commands, rendering, state, translator } = _options;
     const trans = translator.load('reprise');
+    this._trans = trans;
     this.id = 'jp-reprise-timeline';
     this.title.label = trans.__('Timeline');
     this.addClass('jp-Reprise-Timeline');
@@ -169,14 +170,7 @@ export class TimelinePanel extends Panel {
     const args = { session: state.session, step: row.seq };
     const menu = new Menu({ commands });
     menu.addClass('jp-Reprise-menu');
-    for (const command of [
-      TimelineCommands.viewStep,
-      TimelineCommands.filesAt,
-      TimelineCommands.fork,
-      TimelineCommands.rewind,
-      TimelineCommands.runAgain,
-      TimelineCommands.verifyFrom
-    ]) {
+    for (const [command] of stepActs(this._trans)) {
       if (commands.hasCommand(command)) {
         menu.addItem({ command, args });
       }
@@ -194,6 +188,7 @@ export class TimelinePanel extends Panel {
     return menu;
   }
 
+  private readonly _trans: TranslationBundle;
   private readonly _divider: Divider;
   private readonly _detail: DetailWidget;
   private readonly _return = new FocusReturn();

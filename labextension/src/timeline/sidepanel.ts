@@ -48,6 +48,7 @@ export class SessionSidePanel extends SidePanel implements ISessionPanel {
       }
     };
     this._sections.splice(index, 0, widget);
+    this._share();
     widget.disposed.connect(gone);
     return new DisposableDelegate(gone);
   }
@@ -64,6 +65,16 @@ export class SessionSidePanel extends SidePanel implements ISessionPanel {
   /** Put the panel where it belongs. */
   place(): void {
     this._shell.add(this, 'left', { rank: RANK, type: 'Session' });
+  }
+
+  /** The first section gets as much room as all others together, twice. */
+  private _share(): void {
+    const others = this._sections.length - 1;
+    if (this.content instanceof AccordionPanel && others > 0) {
+      this.content.setRelativeSizes(
+        this._sections.map((_, index) => (index === 0 ? 2 * others : 1))
+      );
+    }
   }
 
   private readonly _sections: Widget[] = [];
