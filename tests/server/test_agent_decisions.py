@@ -280,6 +280,20 @@ def test_the_whole_is_pressed_without_what_was_rejected_and_as_it_was_shown() ->
     assert made.passed == [Pressed("once", None, {"n": "too much"})]
 
 
+def test_parts_are_rejected_without_a_press_and_never_accepted_so() -> None:
+    made = Parted()
+    made.press("a", "accept")
+    reject = made.decisions.reject
+    assert code(reject(made.decision, {"n": None}, BOB)) == "not-yours"
+    assert code(reject(made.decision, {"elsewhere": None}, ALICE)) == "part-not-found"
+    assert code(reject(made.decision, {"a": None}, ALICE)) == "decided"
+    asyncio.run(reject(made.decision, {"n": "changed meanwhile"}, ALICE))
+    assert made.passed == []
+    asyncio.run(reject(made.decision, {"b": None}, ALICE))
+    assert made.passed == [Pressed("once", None, {"n": "changed meanwhile", "b": None})]
+    assert code(reject(made.decision, {"b": None}, ALICE)) == "decided"
+
+
 def test_a_denial_of_the_whole_leaves_no_part() -> None:
     made = Parted()
     made.press("n", "reject", "too much")

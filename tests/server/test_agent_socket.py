@@ -476,7 +476,7 @@ def test_a_page_approves_some_cells_of_a_batch_and_writes_those_alone(agents: Ag
         asked = next(each["body"] for each in line.entries if each["kind"] == "question")
         one, two, three = asked["parts"]
 
-        def press(part: str, label: str, reason: str | None = None) -> dict[str, Any]:
+        def press(part: str, label: str) -> dict[str, Any]:
             query = urlencode({"part": part, "theme": "dark"})
             shown = agents.client.get(f"decisions/{told['decision']}/frame?{query}", headers=FRAME)
             found = re.findall(r'data-nonce="([^"]+)">([^<]+)<', html.unescape(shown.text))
@@ -484,7 +484,7 @@ def test_a_page_approves_some_cells_of_a_batch_and_writes_those_alone(agents: Ag
             while True:
                 answer = agents.client.post(
                     f"decisions/{told['decision']}",
-                    json={"nonce": nonce, "reason": reason},
+                    json={"nonce": nonce},
                     headers=PAGE,
                 )
                 if answer.status_code != 425:
@@ -496,7 +496,10 @@ def test_a_page_approves_some_cells_of_a_batch_and_writes_those_alone(agents: Ag
         assert now["ended"] is None
         assert [each["accepted"] for each in now["parts"]] == [True, None, None]
         assert [each["source"] for each in notebook["cells"]] == ["# Rentals"]
-        press(two, "Yes: Reject", "too long")
+        # To reject takes no press in a frame.
+        parts = [{"part": two, "reason": "too long"}]
+        done = line.ask("answer", question=asked["id"], decision="deny", rejected=parts)
+        assert done["type"] == "done"
         assert press(three, "Accept")["ended"]["option"] == "once"
         assert page(line, notebook)["status"] == "done"
     finally:

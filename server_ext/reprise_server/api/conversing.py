@@ -230,6 +230,14 @@ class Conversing:
         decision, _ = self._service.decisions.open(matter, person, key, left_s, on_press, parts)
         return decision
 
+    async def reject(
+        self, decision: Decision, rejected: Mapping[str, str | None], person: Person
+    ) -> None:
+        """Parts of what waits are left out. As of `Decisions.reject`."""
+        await self._service.decisions.reject(decision, rejected, person)
+        said = {"action": "pressed", "decision": str(decision.id), "option": "reject"}
+        self._service.emit("decision", {**said, "by": _who(person.name)})
+
     async def _matched(
         self, conversation: uuid.UUID, question: Open
     ) -> Mapping[str, Sequence[str]]:
@@ -348,6 +356,13 @@ async def answered(
         raise Refused(
             404, "question-not-found", "No such question waits here; it may have been answered."
         )
+    if found.approves and decision == "deny" and rejected:
+        # Of an approval that waits here alone: elsewhere nobody puts its parts together.
+        asked = await conversing.decision(conversation, found, person)
+        if asked is None:
+            raise Refused(404, "question-not-found", "No such question waits here in parts.")
+        await conversing.reject(asked, rejected, person)
+        return
     if found.approves and decision != "deny" and from_browser:
         needed = await conversing.decision(conversation, found, person)
         details = {} if needed is None else decision_details(needed, base_url)

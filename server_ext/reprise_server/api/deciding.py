@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from reprise.errors import RepriseError
-from reprise_server.api.matter import ACCEPT, Choice, Matter, Parts
+from reprise_server.api.matter import ACCEPT, Matter, Parts
 from reprise_server.api.people import Person
 from reprise_server.api.refusals import Refused
 
@@ -231,16 +231,36 @@ class Decisions:
             pressed = Pressed(handed.option, said, rejected)
             await self._pressed(decision, nonce, pressed, f"{choice.label}.")
         else:
-            await self._part(decision, nonce, handed.part, choice, said)
+            accepted = choice.option == ACCEPT
+            await self._part(decision, nonce, handed.part, accepted=accepted, reason=said)
         return decision
 
-    async def _part(
-        self, decision: Decision, nonce: str, part: str, choice: Choice, reason: str | None
+    async def reject(
+        self, decision: Decision, rejected: Mapping[str, str | None], person: Person
     ) -> None:
-        """A part was pressed; with the last one the whole is decided."""
+        """Reject parts without a press, since that widens nothing; with the last part that waits
+        the whole is decided. Raises Refused (403, 404, 409), and what `on_press` raises."""
+        if decision.person != person:
+            raise Refused(403, "not-yours", f"This waits for {decision.person}.")
+        for part in rejected:
+            decision.part(part)
+        for part, reason in rejected.items():
+            if decision.ended is not None or part in decision.answers:
+                raise Refused(409, "decided", "This was decided before. Nothing changed.")
+            await self._part(decision, None, part, accepted=False, reason=reason)
+
+    async def _part(
+        self,
+        decision: Decision,
+        nonce: str | None,
+        part: str,
+        *,
+        accepted: bool,
+        reason: str | None,
+    ) -> None:
+        """A part was decided; with the last one the whole is."""
         parts = decision.parts
         assert parts is not None  # noqa: S101  a part of it was shown
-        accepted = choice.option == ACCEPT
         decision.answers[part] = PartEnded(accepted, reason)
         rejected = decision.rejected
         if len(decision.answers) < len(parts.each):
@@ -263,7 +283,9 @@ class Decisions:
             del decision.answers[part]
             raise
 
-    async def _pressed(self, decision: Decision, nonce: str, pressed: Pressed, told: str) -> None:
+    async def _pressed(
+        self, decision: Decision, nonce: str | None, pressed: Pressed, told: str
+    ) -> None:
         nonces, decision.nonces = decision.nonces, {}
         self._end(decision, Ended("pressed", told, pressed.option, pressed.reason))
         if decision.on_press is None:
