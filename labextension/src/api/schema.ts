@@ -3041,7 +3041,8 @@ export interface components {
         };
         /**
          * @description Parts of what is approved that are left out (`parts` of the question's entry), with the
-         *     reason that the agent is told. Some part is left
+         *     reason that the agent is told. Some part is left. With the decision `deny`, these parts alone
+         *     are rejected, and the others wait on
          */
         Rejected: {
             part: string;
