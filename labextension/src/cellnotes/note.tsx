@@ -39,7 +39,7 @@ export class NoteWidget extends ReactWidget {
             <button
               key={act}
               type="button"
-              className="jp-Reprise-lead"
+              className="jp-Reprise-status-lead"
               onClick={() => this._act(act)}
             >
               {labels[act]}

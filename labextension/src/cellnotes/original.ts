@@ -110,7 +110,7 @@ export class OriginalRenderer extends Panel implements IRenderMime.IRenderer {
     words.textContent = this._trans.__('Scripts in this output are off: an agent made it.');
     const why = document.createElement('button');
     why.type = 'button';
-    why.className = 'jp-Reprise-lead';
+    why.className = 'jp-Reprise-status-lead';
     why.textContent = this._trans.__('Why');
     why.addEventListener('click', () => {
       void showDialog({

@@ -214,11 +214,11 @@ function Resume(props: {
   switch (state) {
     case 'resuming':
       return (
-        <div className="jp-Reprise-resume">
+        <div className="jp-Reprise-status-resume">
           {resume !== null && (
             <>
               <div
-                className="jp-Reprise-progress"
+                className="jp-Reprise-status-progress"
                 role="progressbar"
                 aria-label={trans.__('Coming back')}
                 aria-valuemin={0}
@@ -227,11 +227,11 @@ function Resume(props: {
                 aria-valuetext={trans.__('%1 of %2', resume.done, resume.total)}
               >
                 <div
-                  className="jp-Reprise-progress-bar"
+                  className="jp-Reprise-status-progress-bar"
                   style={{ width: `${percent(resume.done, resume.total)}%` }}
                 />
               </div>
-              <span className="jp-Reprise-resume-count">
+              <span className="jp-Reprise-status-resume-count">
                 {trans.__('%1 of %2', resume.done, resume.total)}
               </span>
             </>
@@ -285,7 +285,7 @@ function Facts(props: {
   const network =
     status.shut ?? (status.network === null ? closed : (status.network.text ?? closed));
   return (
-    <dl className="jp-Reprise-facts">
+    <dl className="jp-Reprise-status-facts">
       {backend?.isolated === true && <Fact label={trans.__('Isolation')}>{backend.isolation}</Fact>}
       {environment !== null && (
         <Fact label={trans.__('Environment')}>
@@ -333,7 +333,7 @@ function Facts(props: {
 
 function Fact(props: { label: string; children: React.ReactNode }): React.JSX.Element {
   return (
-    <div className="jp-Reprise-fact">
+    <div className="jp-Reprise-status-fact">
       <dt>{props.label}</dt>
       <dd>{props.children}</dd>
     </div>
@@ -346,7 +346,7 @@ function Lead(props: {
   children: React.ReactNode;
 }): React.JSX.Element | null {
   return props.act === null ? null : (
-    <button type="button" className="jp-Reprise-lead" aria-label={props.label} onClick={props.act}>
+    <button type="button" className="jp-Reprise-status-lead" aria-label={props.label} onClick={props.act}>
       {props.children}
     </button>
   );
@@ -368,7 +368,7 @@ function Notices(props: {
     return null;
   }
   return (
-    <details className="jp-Reprise-notices">
+    <details className="jp-Reprise-status-notices">
       <summary>{trans._n('%1 notice', '%1 notices', told.length)}</summary>
       <ul>
         {told.map((each, index) => (

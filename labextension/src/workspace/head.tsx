@@ -112,7 +112,7 @@ function HeadBody(props: {
       {head.failure !== null && (
         <>
           <ErrorNotice error={head.failure} trans={trans} again={undefined} />
-          <button type="button" className="jp-Reprise-lead" onClick={acts.forget}>
+          <button type="button" className="jp-Reprise-status-lead" onClick={acts.forget}>
             {trans.__('Close')}
           </button>
         </>
@@ -130,7 +130,7 @@ function HeadBody(props: {
       {head.partial !== null && (
         <p className="jp-Reprise-workspace-line">
           {trans.__('%1 of %2 entries.', count(head.partial.listed), count(head.partial.total))}
-          <button type="button" className="jp-Reprise-lead" onClick={acts.more}>
+          <button type="button" className="jp-Reprise-status-lead" onClick={acts.more}>
             {trans.__('List more')}
           </button>
         </p>
@@ -169,9 +169,9 @@ function Progress(props: {
     >
       {words}
       {done !== null && total !== null && total > 0 && (
-        <div className="jp-Reprise-resume">
+        <div className="jp-Reprise-status-resume">
           <div
-            className="jp-Reprise-progress"
+            className="jp-Reprise-status-progress"
             role="progressbar"
             aria-label={words}
             aria-valuemin={0}
@@ -179,11 +179,11 @@ function Progress(props: {
             aria-valuenow={done}
           >
             <div
-              className="jp-Reprise-progress-bar"
+              className="jp-Reprise-status-progress-bar"
               style={{ width: `${Math.round((100 * done) / total)}%` }}
             />
           </div>
-          <span className="jp-Reprise-resume-count">{trans.__('%1 of %2', done, total)}</span>
+          <span className="jp-Reprise-status-resume-count">{trans.__('%1 of %2', done, total)}</span>
         </div>
       )}
     </Notice>
