@@ -309,6 +309,11 @@ function requestOf(area: OutputArea): string | null {
 /** Requests that run cells. */
 const RUNS = new Set(['execute_request', 'step_request']);
 
+/**
+ * A cell's outputs are changed through their model, one by one, as those of a live kernel are: it
+ * tells the shared document itself, and takes what a transaction around several changes would bring
+ * back for changes of somebody else.
+ */
 class PanelCell implements ICell, IDisposable {
   constructor(
     readonly widget: CodeCell,
@@ -328,42 +333,36 @@ class PanelCell implements ICell, IDisposable {
 
   show(told: IShown, live: boolean): void {
     const model = this._model;
-    model.sharedModel.transact(() => {
-      this._canvas.clear();
-      // What a person ran is trusted, as it is when the person sits there; what an agent ran is not.
-      model.trusted = told.actor !== 'agent';
-      if (live) {
-        model.executionCount = null;
-        model.executionState = 'running';
-      }
-      this._canvas.paint(told.messages, told.execution_count);
-      if (!live) {
-        this.end(told.execution_count);
-      }
-    }, false);
+    this._canvas.clear();
+    // What a person ran is trusted, as it is when the person sits there; what an agent ran is not.
+    model.trusted = told.actor !== 'agent';
+    if (live) {
+      model.executionCount = null;
+      model.executionState = 'running';
+    }
+    this._canvas.paint(told.messages, told.execution_count);
+    if (!live) {
+      this.end(told.execution_count);
+    }
   }
 
   add(told: IShown): void {
-    this._model.sharedModel.transact(() => {
-      this._canvas.paint(told.messages, told.execution_count);
-    }, false);
+    this._canvas.paint(told.messages, told.execution_count);
   }
 
   renew(told: IShown): void {
-    const { outputs, sharedModel } = this._model;
+    const { outputs } = this._model;
     const now = outputs.toJSON();
     const wanted = drawn(told);
     if (!sameKinds(now, wanted)) {
       return; // somebody cleared it
     }
-    sharedModel.transact(() => {
-      wanted.forEach((output, at) => {
-        const before = now[at];
-        if (before !== undefined && !sameOutputs([before], [output])) {
-          outputs.set(at, output);
-        }
-      });
-    }, false);
+    wanted.forEach((output, at) => {
+      const before = now[at];
+      if (before !== undefined && !sameOutputs([before], [output])) {
+        outputs.set(at, output);
+      }
+    });
   }
 
   addLate(told: IShown, late: IShown): void {
