@@ -184,12 +184,23 @@ function unanswered(call: CallPart, trans: TranslationBundle): string {
 }
 
 /** The newest lines of what a running call shows. */
-function LiveLines(props: { call: string; conversation: IConversation }): React.JSX.Element {
+function LiveLines(props: { call: string; conversation: IConversation }): React.JSX.Element | null {
+  const { trans } = useSurroundings();
   const output = useConversation(props.conversation, each => each.output(props.call));
   if (output === null) {
-    return <Lines lines={[]} total={0} />;
+    return null;
   }
-  return <Lines {...linesShown(output)} />;
+  const { lines, total } = linesShown(output);
+  return (
+    <>
+      {total > lines.length && (
+        <p className="jp-Reprise-card-total">
+          {trans.__('the last %1 of %2 lines', count(lines.length), count(total))}
+        </p>
+      )}
+      <Lines lines={lines} />
+    </>
+  );
 }
 
 function Shown(props: { text: string }): React.JSX.Element {
@@ -203,28 +214,20 @@ function Shown(props: { text: string }): React.JSX.Element {
           {trans.__('%1 earlier lines', count(total - lines.length))}
         </button>
       )}
-      <Lines lines={lines} total={total} />
+      <Lines lines={lines} />
     </>
   );
 }
 
-function Lines(props: { lines: readonly string[]; total: number }): React.JSX.Element | null {
+function Lines(props: { lines: readonly string[] }): React.JSX.Element | null {
   const { trans } = useSurroundings();
   if (props.lines.length === 0) {
     return null;
   }
-  const more = props.total > props.lines.length;
   return (
-    <>
-      <pre className="jp-Reprise-output" tabIndex={0} aria-label={trans.__('What it showed')}>
-        {exact(props.lines.join('\n'))}
-      </pre>
-      {more && (
-        <p className="jp-Reprise-card-total">
-          {trans.__('the last %1 of %2 lines', count(props.lines.length), count(props.total))}
-        </p>
-      )}
-    </>
+    <pre className="jp-Reprise-output" tabIndex={0} aria-label={trans.__('What it showed')}>
+      {exact(props.lines.join('\n'))}
+    </pre>
   );
 }
 

@@ -1,16 +1,16 @@
 /** The plugin of the chat panel: its place, its commands, its button in the notebook's toolbar. */
 
-import { ILabShell, ILayoutRestorer } from '@jupyterlab/application';
+import { ILayoutRestorer } from '@jupyterlab/application';
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette, IThemeManager, IToolbarWidgetRegistry } from '@jupyterlab/apputils';
 import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
-import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { IAgent } from '../agent/tokens';
 import { IApi } from '../api/tokens';
 import { IComposerFactory } from '../composer/tokens';
 import { IAnnouncer, ISafeRendering } from '../parts/tokens';
+import { IPreferences } from '../preferences/tokens';
 import { IProposals } from '../proposals/tokens';
 import { ISessions } from '../sessions/tokens';
 import { announceConversations } from './announcing';
@@ -18,8 +18,6 @@ import { ChatButton } from './button';
 import { Chat } from './chat';
 import { addChatCommands } from './commands';
 import { ChatCommands, IChat } from './tokens';
-
-const SETTINGS = '@jupyter-reprise/lab:plugin';
 
 const chat: JupyterFrontEndPlugin<IChat> = {
   id: '@jupyter-reprise/lab:chat',
@@ -35,11 +33,10 @@ const chat: JupyterFrontEndPlugin<IChat> = {
     IThemeManager,
     IAnnouncer,
     ITranslator,
-    ISettingRegistry,
+    IPreferences,
     ICommandPalette,
     IToolbarWidgetRegistry,
-    ILayoutRestorer,
-    ILabShell
+    ILayoutRestorer
   ],
   activate: (
     app: JupyterFrontEnd,
@@ -53,7 +50,7 @@ const chat: JupyterFrontEndPlugin<IChat> = {
     themes: IThemeManager | null,
     announcer: IAnnouncer | null,
     translator: ITranslator | null,
-    registry: ISettingRegistry | null,
+    preferences: IPreferences | null,
     palette: ICommandPalette | null,
     toolbars: IToolbarWidgetRegistry | null,
     restorer: ILayoutRestorer | null
@@ -85,20 +82,15 @@ const chat: JupyterFrontEndPlugin<IChat> = {
         panel => new ChatButton(panel, sessions, app.commands, trans)
       );
     }
-    let sound = false;
-    registry?.load(SETTINGS).then(
-      settings => {
-        const read = (): void => {
-          sound = settings.get('sound').composite === true;
-          made.foldReads = settings.get('foldReads').composite !== false;
-        };
-        settings.changed.connect(read);
-        read();
-      },
-      (error: unknown) => console.warn('Reprise: its settings could not be read.', error)
-    );
+    if (preferences !== null) {
+      const read = (): void => {
+        made.foldReads = preferences.now.foldReads;
+      };
+      preferences.changed.connect(read);
+      read();
+    }
     if (announcer !== null) {
-      announceConversations(agent, announcer, () => sound, trans);
+      announceConversations(agent, announcer, () => preferences?.now.sound === true, trans);
     }
     return made;
   }

@@ -84,14 +84,16 @@ interface End {
  */
 function useEnd(): End {
   const [following, setFollowing] = React.useState(true);
-  const state = React.useRef<{ node: HTMLElement | null; follows: boolean }>({
+  const state = React.useRef<{ node: HTMLElement | null; follows: boolean; top: number }>({
     node: null,
-    follows: true
+    follows: true,
+    top: 0
   });
   const toEnd = React.useCallback(() => {
     const { node, follows } = state.current;
     if (node !== null && follows) {
       node.scrollTop = node.scrollHeight;
+      state.current.top = node.scrollTop;
     }
   }, []);
   const observer = React.useMemo(() => new ResizeObserver(toEnd), [toEnd]);
@@ -100,8 +102,13 @@ function useEnd(): End {
     const { node } = state.current;
     if (node !== null) {
       const near = node.scrollHeight - node.clientHeight - node.scrollTop <= NEAR;
-      state.current.follows = near;
-      setFollowing(near);
+      // Only a person scrolls up: what comes makes the end go away, and moves nothing.
+      const up = node.scrollTop < state.current.top - 1;
+      state.current.top = node.scrollTop;
+      if (near || up) {
+        state.current.follows = near;
+        setFollowing(near);
+      }
     }
   }, []);
   const scroller = React.useCallback(

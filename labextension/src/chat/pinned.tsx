@@ -201,7 +201,7 @@ function OwnQuestion(props: {
               value={words}
               maxLength={4000}
               onChange={event => setWords(event.target.value)}
-              placeholder={trans.__('Answer in your own words')}
+              placeholder={trans.__('In your own words')}
               aria-label={trans.__('Answer in your own words')}
             />
             <button

@@ -2,12 +2,12 @@
 
 import { ReactWidget } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { UseSignal } from '@jupyterlab/ui-components';
 import { Signal } from '@lumino/signaling';
 import * as React from 'react';
 
 import type { IComposer, IComposerHost } from '../composer/tokens';
 import { ErrorNotice } from '../parts/notices';
+import { useSignal } from './context';
 
 export class PlainComposer extends ReactWidget implements IComposer {
   constructor(private readonly _trans: TranslationBundle) {
@@ -45,11 +45,7 @@ export class PlainComposer extends ReactWidget implements IComposer {
 
   protected render(): React.JSX.Element | null {
     const host = this._host;
-    return host === null ? null : (
-      <UseSignal signal={host.changed}>
-        {() => <Plain host={host} trans={this._trans} written={this._written} />}
-      </UseSignal>
-    );
+    return host === null ? null : <Plain host={host} trans={this._trans} written={this._written} />;
   }
 
   private _host: IComposerHost | null = null;
@@ -64,6 +60,7 @@ function Plain(props: {
   const { host, trans, written } = props;
   const [words, setWords] = React.useState('');
   const [error, setError] = React.useState<unknown>(null);
+  useSignal(host.changed);
   const { state } = host;
   React.useEffect(() => {
     const heard = (_: PlainComposer, text: string): void => setWords(text);

@@ -79,7 +79,7 @@ function You(props: { turn: Turn; conversation: IConversation }): React.JSX.Elem
   const [editing, edit] = React.useState(false);
   const client = conversation.model.client;
   const others = turn.by === conversation.owner ? null : turn.by;
-    return (
+  return (
     <div className="jp-Reprise-you">
       <header>
         <span className="jp-Reprise-who">

@@ -2,10 +2,13 @@
 
 export const GROUPS: readonly (readonly string[])[] = [
   [
-    'reprise:chat',
+    'reprise:open-chat',
     'reprise:ask-cell',
+    'reprise:new-conversation',
+    'reprise:list-conversations',
     'reprise:next-question',
     'reprise:stop-turn',
+    'reprise:continue-turn',
     'reprise:undo-turn'
   ],
   [
