@@ -2,8 +2,11 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 
-/** `0.2 s`, `14 s`, `2 min 5 s`, `1 h 3 min`. */
+/** `40 ms`, `0.2 s`, `14 s`, `2 min 5 s`, `1 h 3 min`. */
 export function duration(seconds: number, trans: TranslationBundle): string {
+  if (seconds < 0.0995) {
+    return trans.__('%1 ms', Math.round(seconds * 1000));
+  }
   if (seconds < 10) {
     return trans.__('%1 s', seconds.toFixed(1));
   }

@@ -109,7 +109,8 @@ describe('rows in view', () => {
 
 describe('words', () => {
   test('times, sizes, first lines', () => {
-    expect([0.2, 14, 125, 3_780].map(each => duration(each, trans))).toEqual([
+    expect([0.04, 0.2, 14, 125, 3_780].map(each => duration(each, trans))).toEqual([
+      '40 ms',
       '0.2 s',
       '14 s',
       '2 min 5 s',
