@@ -13,11 +13,11 @@ import nbformat
 from reprise.bundle.outputs import Outputs, clean
 from reprise.log.model import Json
 from reprise.log.reader import Reader
-from reprise.log.store import StepRecord
+from reprise.log.store import SessionInfo, StepRecord
 from reprise.workspace.manifest import shown
 
 #: What nbformat takes for the id of a cell.
-_CELL_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+CELL_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 #: Files of an upload that are named one by one.
 _NAMED: Final = 50
 
@@ -39,6 +39,19 @@ async def as_notebook(reader: Reader, *, attached: bool = False) -> tuple[bytes,
     notebook = _Notebook()
     async for record in reader.records():
         notebook.add(record)
+    metadata = await kernel_metadata(reader, info, attached=attached)
+    if attached:
+        metadata["reprise"] = {"session": str(reader.session)}
+    whole = nbformat.from_dict(  # type: ignore[no-untyped-call]
+        {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": notebook.cells}
+    )
+    nbformat.validate(whole)
+    text = json.dumps(whole, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return clean(text).encode("utf-8") + b"\n", notebook.codes
+
+
+async def kernel_metadata(reader: Reader, info: SessionInfo, *, attached: bool) -> dict[str, Json]:
+    """Which kernel a session's notebook says it is of. attached: Reprise's own."""
     metadata: dict[str, Json] = {}
     if info.environment is not None:
         spec = await reader.environment(info.environment)
@@ -48,13 +61,7 @@ async def as_notebook(reader: Reader, *, attached: bool = False) -> tuple[bytes,
         if info.kernel != "python3":
             name = f"reprise-{info.kernel}"
             metadata["kernelspec"] = {"name": name, "display_name": name}
-        metadata["reprise"] = {"session": str(reader.session)}
-    whole = nbformat.from_dict(  # type: ignore[no-untyped-call]
-        {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": notebook.cells}
-    )
-    nbformat.validate(whole)
-    text = json.dumps(whole, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    return clean(text).encode("utf-8") + b"\n", notebook.codes
+    return metadata
 
 
 def _kernelspec(spec: Mapping[str, Json], kernel: str) -> dict[str, Json]:
@@ -126,7 +133,7 @@ class _Notebook:
         metadata = record.step.payload.get("metadata")
         own = metadata.get("cellId") if isinstance(metadata, Mapping) else None
         digest = f"{prefix}{record.step.digest.hex()[:16]}"
-        fits = isinstance(own, str) and _CELL_ID.fullmatch(own) and own not in self._ids
+        fits = isinstance(own, str) and CELL_ID.fullmatch(own) and own not in self._ids
         chosen = str(own) if fits and not prefix else digest
         self._ids.add(chosen)
         return chosen

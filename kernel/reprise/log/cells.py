@@ -85,6 +85,69 @@ async def newest_of_cells(reader: Reader, after: int = -1) -> list[StepRecord]:
     return sorted(found.values(), key=lambda each: each.step.seq)
 
 
+@dataclass(frozen=True)
+class Ran:
+    """A cell of a notebook. first: the step that ran it first.  last: the last one, its outputs
+    left out.  cell: its id; None where the client did not say which cell a step was of."""
+
+    cell: str | None
+    first: int
+    last: StepRecord
+
+
+async def cells_until(reader: Reader, until: int) -> tuple[list[Ran], bool]:
+    """The cells that had run by step `until`, in the order of their first runs, which is how they
+    stand in a notebook as far as the record can tell; and whether older ones are left out.
+
+    A step whose client did not say which cell it was is a cell of its own.
+    """
+    line = await reader.line()
+    found: dict[str | int, Ran] = {}
+    mistaken: set[int] = set()
+    many = False
+    for _ in range(_ROUNDS):
+        rows = await reader._ask(
+            along(
+                # As in `newest_of_cells`.
+                "SELECT named.cell, min(s.seq), max(s.seq)"
+                " FROM line g JOIN reprise.steps s ON s.session = g.session"
+                "  AND s.seq >= g.first_seq AND s.seq < g.end_seq,"
+                " LATERAL (SELECT m[1] FROM regexp_matches(s.body::text,"
+                '  \'"cellId":"([^"\\\\]{1,200})"\', \'g\') AS m) AS named(cell)'
+                " WHERE s.kind = 'cell' AND s.seq <= %s AND s.seq <> ALL(%s::bigint[])"
+                " GROUP BY named.cell ORDER BY max(s.seq) DESC LIMIT %s"
+            ),
+            [*columns(line), until, sorted(mistaken), CELLS + 1],
+        )
+        many = many or len(rows) > CELLS
+        wanted = {cell: (first, last) for cell, first, last in rows if cell not in found}
+        records = await records_of(reader, {last for _, last in wanted.values()})
+        by_seq = {record.step.seq: record for record in records}
+        before = len(mistaken)
+        for cell, (first, last) in wanted.items():
+            if cell_of(by_seq[last].step.payload) == cell:
+                found[cell] = Ran(cell, first, by_seq[last])
+            else:
+                mistaken.add(last)
+        if len(mistaken) == before:
+            break
+    rows = await reader._ask(
+        along(
+            "SELECT s.seq FROM line g JOIN reprise.steps s ON s.session = g.session"
+            "  AND s.seq >= g.first_seq AND s.seq < g.end_seq"
+            " WHERE s.kind = 'cell' AND s.seq <= %s AND (s.seq = ANY(%s::bigint[])"
+            '  OR strpos(s.body::text, \'"cellId":"\') = 0) ORDER BY s.seq DESC LIMIT %s'
+        ),
+        [*columns(line), until, sorted(mistaken), CELLS + 1],
+    )
+    for record in await records_of(reader, {seq for (seq,) in rows}):
+        if cell_of(record.step.payload) is None:
+            found[record.step.seq] = Ran(None, record.step.seq, record)
+    newest = sorted(found.values(), key=lambda each: each.last.step.seq, reverse=True)
+    kept = sorted(newest[:CELLS], key=lambda each: (each.first, each.last.step.seq))
+    return kept, many or len(rows) > CELLS or len(newest) > CELLS
+
+
 async def records_of(reader: Reader, seqs: Collection[int]) -> list[StepRecord]:
     """These steps, in order, without outputs."""
     line = await reader.line()

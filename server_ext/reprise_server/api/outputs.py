@@ -189,7 +189,7 @@ class ShownEndpoint(StepEndpoint):
             found = showing.entries()
         static = await self._static(reader, record, late=late)
         if static:
-            comms = [*await _comms_before(reader, seq, found, comms), *comms]
+            comms = [*await comms_before(reader, seq, found, comms), *comms]
             sanitised = self.service.sanitised.of(info)
             found = await asyncio.to_thread(sanitised.static, found, comms)
         else:
@@ -235,7 +235,7 @@ def _add(showing: Showing, entries: Iterable[OutputEntry]) -> None:
         showing.add(entry)
 
 
-async def _comms_before(
+async def comms_before(
     reader: Reader, seq: int, entries: Iterable[OutputEntry], own: Sequence[OutputEntry]
 ) -> list[OutputEntry]:
     """What opened the widgets that these entries show, where the step itself did not."""
