@@ -1275,6 +1275,31 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sessions/{session}/notebook": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        /**
+         * The notebook's cells as they stood after a step
+         * @description Each code cell as it last ran by then, in the order of first runs, with what it showed as
+         *     pages may show it (static where the session is). Markdown and cells that never ran are not
+         *     recorded. At most 2,000 cells, the newest, and 32 MiB of outputs.
+         */
+        get: operations["getNotebookAsOf"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sessions/{session}/notices": {
         parameters: {
             query?: never;
@@ -5997,6 +6022,69 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ChosenEnvironment"];
+                };
+            };
+            default: components["responses"]["Refused"];
+        };
+    };
+    getNotebookAsOf: {
+        parameters: {
+            query?: {
+                /** @description The step; -1: before the first; left out: the last one */
+                at?: number;
+                /**
+                 * @description With Reprise's kernel and `metadata.reprise {session, step}`: opened from a file, it goes
+                 *     on with this session
+                 */
+                attached?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description Its whole id */
+                session: components["parameters"]["Session"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /**
+             * @description Each cell has `metadata.reprise {seq, outcome}`. `left_out.outputs` names the steps whose
+             *     outputs are not all there
+             */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        at: number;
+                        left_out: {
+                            older_cells: boolean;
+                            outputs: {
+                                bytes: number;
+                                outputs: number;
+                                seq: number;
+                            }[];
+                        };
+                        /** @description nbformat 4.5 */
+                        notebook: {
+                            cells: {
+                                /** @constant */
+                                cell_type: "code";
+                                execution_count: number | null;
+                                id: string;
+                                metadata: Record<string, never>;
+                                outputs: Record<string, never>[];
+                                source: string;
+                            }[];
+                            metadata: Record<string, never>;
+                            /** @constant */
+                            nbformat: 4;
+                            /** @constant */
+                            nbformat_minor: 5;
+                        };
+                        session: components["schemas"]["Id"];
+                    };
                 };
             };
             default: components["responses"]["Refused"];
