@@ -699,3 +699,30 @@ def test_nothing_outlives_a_server_that_ends_in_the_middle_of_jobs(
     found = database.read(uuid.UUID(session))
     assert found.report.ok
     assert [record.step.new.kind for record in found.steps] == ["command"]
+
+
+def test_variables_of_two_steps_are_compared(client: httpx.Client, session: str) -> None:
+    run(client, session, kind="cell", code="a = 1; b = [1, 2]; gone = 'x'")
+    run(
+        client,
+        session,
+        kind="cell",
+        code="a = 2; del gone; new = {'k': 'v'}; f = open('/dev/null')",
+    )
+    asked = {"since": 0, "until": 1, "variables": True}
+    job = done(client, client.post(f"sessions/{session}/changes", json=asked))
+    said = client.get(f"jobs/{job['id']}/result").json()
+    found = {each["name"]: each for each in said["variables"]}
+    assert {name: each["change"] for name, each in found.items()} == {
+        "a": "changed",
+        "gone": "removed",
+        "new": "added",
+        "f": "added",
+    }
+    assert (found["a"]["before"]["text"], found["a"]["after"]["text"]) == ("1", "2")
+    assert (found["gone"]["after"], found["new"]["before"]) == (None, None)
+    assert found["new"]["after"]["type"] == "dict"
+    assert said["variables_same"] == 1
+    # Asked without them they are not there, and it is another job.
+    job = done(client, client.post(f"sessions/{session}/changes", json={"since": 0, "until": 1}))
+    assert "variables" not in client.get(f"jobs/{job['id']}/result").json()

@@ -19,8 +19,9 @@ from reprise.log.store import Artifact, LogReader, SessionInfo
 from reprise.replay.artifacts import keep_file
 from reprise.replay.at_rest import rebuilt
 from reprise.replay.executor import Played
+from reprise.replay.link import KernelLink
+from reprise.replay.variables import Variables, ask
 from reprise.sandbox.backends import backend
-from reprise.sandbox.connection import Guest
 from reprise.sandbox.contract import Backend, SandboxSpec
 from reprise.sandbox.environment import environment_kernel, sandbox_spec
 from reprise.sandbox.named import NamedEnvironment
@@ -33,13 +34,18 @@ from reprise.workspace.transfer import PIECE, fetch, read_file, read_piece, work
 class PastWorkspace:
     """The workspace of a sandbox that has just been brought to a state of the session."""
 
-    def __init__(self, guest: Guest, origin: str) -> None:
-        self._guest = guest
+    def __init__(self, link: KernelLink, origin: str) -> None:
+        self._link = link
+        self._guest = link.guest
         #: which one it is, in words
         self.origin = origin
 
     async def manifest(self, *, hashes: bool) -> Manifest:
         return await workspace_manifest(self._guest, hashes=hashes)
+
+    async def variables(self) -> Variables | None:
+        """What its interpreter holds; None where that cannot be told. Raises SandboxDied."""
+        return await ask(self._link)
 
     async def folder(
         self, path: str = "", *, after: str | None = None, limit: int = PAGE
@@ -115,9 +121,9 @@ async def past_workspace(
     named = await environment_of(reader, info, os.environ if environ is None else environ)
     with fresh_sandbox(info, named, folder, environ) as (chosen, spec):
         stop = None if at is None else at + 1
-        async with rebuilt(reader, chosen, spec, stop=stop, on_step=on_step) as guest:
+        async with rebuilt(reader, chosen, spec, stop=stop, on_step=on_step) as link:
             words = "rebuilt from the log" if at is None else f"as after step {at}"
-            yield PastWorkspace(guest, words)
+            yield PastWorkspace(link, words)
 
 
 def notebook_folder(info: SessionInfo) -> Path | None:

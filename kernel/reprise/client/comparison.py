@@ -10,6 +10,7 @@ from typing import BinaryIO, Literal, Protocol
 
 from reprise.errors import GuestCallFailed, UsageError
 from reprise.log.model import Json
+from reprise.replay.variables import Variable, Variables, compare
 from reprise.workspace.manifest import Entry, Manifest
 
 #: A file up to this many bytes is compared line by line, …
@@ -138,6 +139,44 @@ def change_json(change: FileChange) -> dict[str, Json]:
         "diff": change.diff,
         "cut": change.cut,
     }
+
+
+class Interpreter(Protocol):
+    """A state whose variables can be asked for."""
+
+    async def variables(self) -> Variables | None: ...
+
+
+async def variables_compared(before: Interpreter, after: Interpreter) -> dict[str, Json] | None:
+    """What differs between the variables of two states, for programs; None where an interpreter
+    cannot be asked. What nothing can be said of is named with the reason."""
+    old, new = await before.variables(), await after.variables()
+    if old is None or new is None:
+        return None
+    found = compare(old, new)
+    return {
+        "variables": [
+            {
+                "name": each.name,
+                "change": _CHANGES.get(each.kind, "changed"),
+                "before": _variable_json(each.before),
+                "after": _variable_json(each.after),
+            }
+            for each in found.different
+        ],
+        "variables_same": len(found.same),
+        "variables_unknown": dict(found.unknown),
+    }
+
+
+_CHANGES: dict[str, Json] = {"missing": "removed", "extra": "added"}
+
+
+def _variable_json(variable: Variable | None) -> dict[str, Json] | None:
+    """text: its value, cut, or nothing where it has no short form."""
+    if variable is None:
+        return None
+    return {"type": variable.type, "text": variable.preview, "shape": variable.shape}
 
 
 def entry_json(entry: Entry) -> dict[str, Json]:

@@ -21,6 +21,7 @@ from reprise.errors import (
 )
 from reprise.log.model import Actor, Json
 from reprise.quantities import amount
+from reprise.replay.variables import Variables, parse
 from reprise.settings import ARTIFACT_BYTES
 from reprise.workspace.listing import PAGE, FolderPage
 from reprise.workspace.manifest import BadManifest, Entry, Manifest, check_path, shown
@@ -249,6 +250,10 @@ class LiveWorkspace:
         if type(seq) is not int:
             raise Refused("The kernel did not say after which step its state stands.")
         return State(seq, content.get("files"), content.get("variables"))
+
+    async def variables(self) -> Variables | None:
+        """What the interpreter holds; None where that cannot be told. It waits for its turn."""
+        return parse((await self.state()).variables)
 
     async def reset(self) -> int:
         """Empty the workspace and begin a clean interpreter; returns the step's seq."""

@@ -11,9 +11,9 @@ from reprise.log.postgres import now_us
 from reprise.log.store import LogReader, SessionLog
 from reprise.replay.detached import DetachedSandbox, patience
 from reprise.replay.executor import AskPassword, Played
+from reprise.replay.link import KernelLink
 from reprise.replay.plan import plan
 from reprise.replay.restarts import reset_step, trees
-from reprise.sandbox.connection import Guest
 from reprise.sandbox.contract import Backend, SandboxSpec
 
 
@@ -26,8 +26,8 @@ async def rebuilt(
     stop: int | None = None,
     on_step: Callable[[Played], None] | None = None,
     ask_password: AskPassword | None = None,
-) -> AsyncIterator[Guest]:
-    """A guest in the state before seq `stop` (the head by default), beside any live sandbox.
+) -> AsyncIterator[KernelLink]:
+    """A sandbox in the state before seq `stop` (the head by default), beside any live sandbox.
 
     Raises SandboxDied when a step ends the sandbox on its replay.
     """
@@ -40,7 +40,7 @@ async def rebuilt(
         async for played in player.play(route, end):
             if on_step is not None:
                 on_step(played)
-        yield sandbox.link.guest
+        yield sandbox.link
 
 
 async def reset(log: SessionLog) -> Step:

@@ -175,14 +175,14 @@ class ChangesEndpoint(ActEndpoint):
             await step_within(reader, until)
         elif running_kernel(info) is None:
             until = at_rest(info)
-        session = reader.session
+        session, variables = reader.session, asked.body.get("variables", False)
         return self.begun(
             Wanted(
                 "changes",
                 session,
-                {"since": since, "until": until},
-                lambda job: compare_workspaces(job, session, since, until),
-                same=("changes", since, until, info.steps),
+                {"since": since, "until": until, "variables": variables},
+                lambda job: compare_workspaces(job, session, since, until, variables=variables),
+                same=("changes", since, until, variables, info.steps),
             )
         )
 

@@ -7,12 +7,14 @@ import uuid
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final
 
 from reprise.client import aconnect
-from reprise.client.beside import past_workspace
-from reprise.client.comparison import Workspace, change_json, compared
+from reprise.client.beside import PastWorkspace, past_workspace
+from reprise.client.comparison import change_json, compared, variables_compared
 from reprise.client.holder import running_kernel
 from reprise.client.verification import verified
+from reprise.client.workspace import LiveWorkspace
 from reprise.errors import TooLarge
 from reprise.log.as_json import check_json
 from reprise.log.postgres import Log
@@ -94,12 +96,18 @@ async def build_workspace(job: Job, workspaces: Workspaces, session: uuid.UUID, 
     return Done({"at": at})
 
 
-async def compare_workspaces(job: Job, session: uuid.UUID, since: int, until: int | None) -> Done:
+#: Where an interpreter cannot be asked, they are null.
+_VARIABLES: Final = ("variables", "variables_same", "variables_unknown")
+
+
+async def compare_workspaces(
+    job: Job, session: uuid.UUID, since: int, until: int | None, *, variables: bool = False
+) -> Done:
     """What differs between two states; `until` None is the running kernel's."""
     async with opened_log() as log, AsyncExitStack() as stack:
         reader = await log.reader(session)
 
-        async def past(at: int) -> Workspace:
+        async def past(at: int) -> PastWorkspace:
             played = 0
 
             def on_step(_: object) -> None:
@@ -117,7 +125,7 @@ async def compare_workspaces(job: Job, session: uuid.UUID, since: int, until: in
             connection = running_kernel(info)
             # Its kernel may have ended while this waited for its turn.
             until = info.steps - 1
-        after: Workspace
+        after: PastWorkspace | LiveWorkspace
         if connection is not None:
             kernel = await aconnect(connection_file=connection, start=False)
             after = (await stack.enter_async_context(kernel)).workspace
@@ -131,5 +139,9 @@ async def compare_workspaces(job: Job, session: uuid.UUID, since: int, until: in
             "until": None if connection is not None else until,
             "changes": [change_json(change) for change in found],
         }
+        if variables:
+            job.tell(Progress("comparing variables"))
+            compared_with = await variables_compared(before, after)
+            result |= compared_with or dict.fromkeys(_VARIABLES)
     kinds = Counter(change.kind for change in found)
     return Done({"differences": len(found), **{str(k): n for k, n in kinds.items()}}, result)
