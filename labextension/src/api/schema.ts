@@ -5592,6 +5592,13 @@ export interface operations {
                 "application/json": {
                     since: number;
                     until?: number;
+                    /**
+                     * @description Also what differs between the interpreters' variables: the result has `variables`
+                     *     [{name, change: added, removed or changed, before, after: {type, text, shape}}],
+                     *     `variables_same` and `variables_unknown` {name: why}; null where they cannot be asked
+                     * @default false
+                     */
+                    variables?: boolean;
                 };
             };
         };
