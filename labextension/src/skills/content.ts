@@ -66,7 +66,7 @@ function dataAddress(type: string, bytes: Uint8Array): string {
 export function mimeOf(path: string): string {
   const name = path.toLowerCase();
   const known: readonly (readonly [RegExp, string])[] = [
-    [/\.(md|markdown|mdx)$/, 'text/x-gfm'],
+    [/\.(md|markdown|mdx)$/, 'text/x-ipythongfm'],
     [/\.py$/, 'text/x-python'],
     [/\.(sh|bash)$/, 'text/x-sh'],
     [/\.(js|mjs|cjs)$/, 'text/javascript'],

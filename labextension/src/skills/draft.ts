@@ -219,10 +219,19 @@ export class Draft implements IDisposable {
   saved(base: IBase): void {
     this._base = base;
     for (const [path, { content }] of this._edits) {
-      if (typeof content === 'string') {
-        this._texts.set(path, content);
+      if (content === null) {
+        this._originals.delete(path);
+        this._texts.delete(path);
+        continue;
       }
-      this._originals.delete(path);
+      const bytes = typeof content === 'string' ? new TextEncoder().encode(content) : content;
+      this._originals.set(path, Promise.resolve(bytes));
+      const text = textOf(bytes);
+      if (text === null) {
+        this._texts.delete(path);
+      } else {
+        this._texts.set(path, text);
+      }
     }
     this._edits.clear();
     this._forget();

@@ -209,7 +209,7 @@ function Editor(props: {
             type="text"
             className="jp-mod-styled"
             maxLength={4_000}
-            placeholder={trans.__('What is new (for people)')}
+            placeholder={trans.__('What is new')}
             onChange={event => note(event.target.value)}
           />
         </label>
