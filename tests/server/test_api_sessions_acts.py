@@ -549,6 +549,7 @@ def test_a_past_workspace_stands_for_a_while_and_no_kernel_is_started(
         ("n.txt", "changed"),
     ]
     assert "+2" in said["changes"][2]["diff"]
+    assert said["files"] == 4
 
     # Nobody held the session in all this, and it is as it was; with it go its workspaces.
     assert info(database, session).holder is None

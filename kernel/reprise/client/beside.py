@@ -48,10 +48,10 @@ class PastWorkspace:
         return await ask(self._link)
 
     async def folder(
-        self, path: str = "", *, after: str | None = None, limit: int = PAGE
+        self, path: str = "", *, after: str | None = None, limit: int = PAGE, own: bool = True
     ) -> FolderPage:
         """What lies in one folder. Raises GuestCallFailed where there is none."""
-        return await list_folder(self._guest, path, after, limit)
+        return await list_folder(self._guest, path, after, limit, own=own)
 
     async def fetch(self, path: str, sink: BinaryIO, limit: int) -> int:
         """Copy a file into `sink`; returns its size. Raises RepriseError when it is none."""

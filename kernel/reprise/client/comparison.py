@@ -65,11 +65,20 @@ async def compared(
     before: Workspace, after: Workspace, *, own: str | None = ".reprise"
 ) -> list[FileChange]:
     """All that differs, texts line by line. own: a folder that is left out, with what is in it."""
-    found = [
-        change
-        for change in changes(await before.manifest(hashes=True), await after.manifest(hashes=True))
-        if own is None or change.path.partition("/")[0] != own
-    ]
+    return (await compared_paths(before, after, own=own))[0]
+
+
+async def compared_paths(
+    before: Workspace, after: Workspace, *, own: str | None = ".reprise"
+) -> tuple[list[FileChange], int]:
+    """As `compared`, and how many paths were looked at."""
+    old, new = await before.manifest(hashes=True), await after.manifest(hashes=True)
+
+    def counts(path: str) -> bool:
+        return own is None or path.partition("/")[0] != own
+
+    found = [change for change in changes(old, new) if counts(change.path)]
+    looked = sum(map(counts, {*old.by_path, *new.by_path}))
     shown: list[FileChange] = []
     texts = 0
     for change in found:
@@ -78,7 +87,7 @@ async def compared(
             shown.append(await _with_diff(change, before, after))
         else:
             shown.append(change)
-    return shown
+    return shown, looked
 
 
 def _worth_reading(change: FileChange) -> bool:

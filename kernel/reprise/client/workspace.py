@@ -90,14 +90,15 @@ class LiveWorkspace:
             raise Refused(f"The kernel's list of files cannot be read: {error}") from error
 
     async def folder(
-        self, path: str = "", *, after: str | None = None, limit: int = PAGE
+        self, path: str = "", *, after: str | None = None, limit: int = PAGE, own: bool = True
     ) -> FolderPage:
         """What lies in one folder ("" for the workspace itself), behind the name `after`.
 
         Raises GuestCallFailed where there is no such folder.
         """
         more: dict[str, Json] = {} if after is None else {"after": after}
-        reply = await self.ask("folder", path=path and _check(path), limit=limit, **more)
+        asked = path and _check(path)
+        reply = await self.ask("folder", path=asked, limit=limit, own=own, **more)
         try:
             return FolderPage.of(reply.content)
         except BadManifest as error:

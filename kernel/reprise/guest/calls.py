@@ -74,7 +74,10 @@ def perform(
             return about, [piece]
         case "folder":
             listed, total, more = files.folder(
-                str(arguments["path"]), int(arguments.get("limit", 1000)), arguments.get("after")
+                str(arguments["path"]),
+                int(arguments.get("limit", 1000)),
+                arguments.get("after"),
+                bool(arguments.get("own", True)),
             )
             return {"entries": listed, "total": total, "more": more}, []
         case "tree":

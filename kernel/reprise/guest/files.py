@@ -283,13 +283,15 @@ class Files:
         return entries, False
 
     def folder(
-        self, path: str, limit: int, after: str | None
+        self, path: str, limit: int, after: str | None, own: bool
     ) -> tuple[list[dict[str, Any]], int, bool]:
         """What lies in one folder (links on the way followed within the workspace), names in byte
-        order after the name `after`; how many there are in all, and whether more follow."""
+        order after the name `after`; how many there are in all, and whether more follow.
+
+        own: with our own folder."""
         opened = open_beneath(self._root, "/".join(components(path)), FOLDER)
         try:
-            names = [name for name in os.listdir(opened) if self._listed(path, name)]
+            names = [name for name in os.listdir(opened) if self._listed(path, name, own)]
             behind = b"" if after is None else os.fsencode(after)
             entries: list[dict[str, Any]] = []
             for name in sorted(filter(lambda n: os.fsencode(n) > behind, names), key=os.fsencode):
@@ -302,9 +304,11 @@ class Files:
         finally:
             os.close(opened)
 
-    def _listed(self, folder: str, name: str) -> bool:
+    def _listed(self, folder: str, name: str, own: bool) -> bool:
         """Whether `tree` would not leave it out for its name."""
         parts = components(folder)
+        if not parts and name == OWN and not own:
+            return False
         staged = parts == [OWN] and STAGE.match(name)
         return name != "__pycache__" and not staged and not self._skipped("/".join([*parts, name]))
 

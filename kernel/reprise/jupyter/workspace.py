@@ -79,7 +79,8 @@ async def _answer(session: LiveSession, content: Mapping[str, Json], actor: Acto
             return {"entries": [entry.to_json() for entry in manifest]}, []
         case "folder":
             path, after = content.get("path", ""), content.get("after")
-            page = await list_folder(guest, path, after, int(content.get("limit", PAGE)))
+            limit, own = int(content.get("limit", PAGE)), bool(content.get("own", True))
+            page = await list_folder(guest, path, after, limit, own=own)
             return page.to_json(), []
         case "read":
             length = min(int(content.get("length", PIECE)), PIECE)

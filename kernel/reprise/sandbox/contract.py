@@ -45,9 +45,9 @@ Calls, arguments → answer:
                     leads to
     tree            {hashes: bool, limit, after?} → {entries: [{path, type, mode, size, mtime_ns,
                     sha256?, target?}], more: bool}
-    folder          {path, limit, after?} → {entries: [{name, type, mode, size, mtime_ns, target?,
-                    leads?: file|dir}], total, more: bool}: of one folder ("" for the root), in the
-                    order of the names' bytes
+    folder          {path, limit, after?, own} → {entries: [{name, type, mode, size, mtime_ns,
+                    target?, leads?: file|dir}], total, more: bool}: of one folder ("" for the
+                    root), in the order of the names' bytes; own: false without our own folder there
     usage           {} → {memory, files, processes, workspace}: bytes, bytes in file systems that
                     lie in memory (they count as memory), count, bytes
     install         {stage, removed: [path]} → {}: moves what lies below the folder `stage` of the

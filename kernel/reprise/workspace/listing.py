@@ -88,12 +88,15 @@ class FolderPage:
         return cls(tuple(Listed.of(each) for each in entries), total, more)
 
 
-async def list_folder(guest: Guest, path: str, after: str | None, limit: int) -> FolderPage:
-    """A page of the folder `path` ("" for the workspace itself).
+async def list_folder(
+    guest: Guest, path: str, after: str | None, limit: int, *, own: bool = True
+) -> FolderPage:
+    """A page of the folder `path` ("" for the workspace itself). own: with Reprise's own folder.
 
     Raises GuestCallFailed where there is no such folder, ProtocolViolation.
     """
-    asked: dict[str, Json] = {"path": path and check_path(path), "limit": max(1, min(limit, PAGE))}
+    most = max(1, min(limit, PAGE))
+    asked: dict[str, Json] = {"path": path and check_path(path), "limit": most, "own": own}
     if after is not None:
         asked["after"] = after
     answer, _ = await guest.call("folder", asked)

@@ -59,7 +59,7 @@ class _Source(Protocol):
 
     async def manifest(self, *, hashes: bool) -> Manifest: ...
 
-    async def folder(self, path: str, after: str | None, limit: int) -> FolderPage:
+    async def folder(self, path: str, after: str | None, limit: int, *, own: bool) -> FolderPage:
         """Raises GuestCallFailed."""
 
     async def piece(self, path: str, offset: int, length: int) -> tuple[int, bytes]:
@@ -89,9 +89,9 @@ class _Live:
     async def manifest(self, *, hashes: bool) -> Manifest:
         return await (await self._workspace()).manifest(hashes=hashes)
 
-    async def folder(self, path: str, after: str | None, limit: int) -> FolderPage:
+    async def folder(self, path: str, after: str | None, limit: int, *, own: bool) -> FolderPage:
         more: dict[str, Json] = {} if after is None else {"after": after}
-        content = {"op": "folder", "path": path, "limit": limit, **more}
+        content = {"op": "folder", "path": path, "limit": limit, "own": own, **more}
         told = await glance(self._connection, "workspace_request", content, FOLDER_S)
         try:
             return FolderPage.of(told)
@@ -132,8 +132,10 @@ class _Standing:
     async def manifest(self, *, hashes: bool) -> Manifest:
         return await self._do(lambda workspace: workspace.manifest(hashes=hashes))
 
-    async def folder(self, path: str, after: str | None, limit: int) -> FolderPage:
-        return await self._do(lambda workspace: workspace.folder(path, after=after, limit=limit))
+    async def folder(self, path: str, after: str | None, limit: int, *, own: bool) -> FolderPage:
+        return await self._do(
+            lambda workspace: workspace.folder(path, after=after, limit=limit, own=own)
+        )
 
     async def piece(self, path: str, offset: int, length: int) -> tuple[int, bytes]:
         return await self._do(lambda workspace: workspace.piece(path, offset, length))
@@ -243,18 +245,17 @@ class FolderEndpoint(FilesOfSession):
         source = await self.source(asked, asked.query["at"])
         async with _closing(source):
             try:
-                page = await source.folder(named, asked.query["after"], asked.query["limit"])
+                page = await source.folder(
+                    named, asked.query["after"], asked.query["limit"], own=asked.query["all"]
+                )
             except GuestCallFailed as error:
                 raise _no_folder(named, error) from error
-        own = not asked.query["all"] and not named
         return {
             "session": asked.path["session"],
             "workspace": source.origin,
             "at": source.at,
             "path": named,
-            "entries": [
-                listed_json(named, each) for each in page.entries if not own or each.name != _OWN
-            ],
+            "entries": [listed_json(named, each) for each in page.entries],
             "total": page.total,
             "next": page.next,
         }

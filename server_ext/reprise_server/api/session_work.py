@@ -11,7 +11,7 @@ from typing import Final
 
 from reprise.client import aconnect
 from reprise.client.beside import PastWorkspace, past_workspace
-from reprise.client.comparison import change_json, compared, variables_compared
+from reprise.client.comparison import change_json, compared_paths, variables_compared
 from reprise.client.holder import running_kernel
 from reprise.client.verification import verified
 from reprise.client.workspace import LiveWorkspace
@@ -132,12 +132,13 @@ async def compare_workspaces(
         else:
             after = await past(until)
         job.tell(Progress("comparing"))
-        found = await compared(before, after)
+        found, looked = await compared_paths(before, after)
         result = {
             "session": str(session),
             "since": since,
             "until": None if connection is not None else until,
             "changes": [change_json(change) for change in found],
+            "files": looked,
         }
         if variables:
             job.tell(Progress("comparing variables"))
