@@ -168,7 +168,7 @@ export interface BeginAsked {
 export interface ModelStanding {
   readonly model: string;
   readonly provider: string;
-  readonly key: boolean;
+  readonly ready: boolean;
   readonly why: string | null;
   readonly context_tokens: number | null;
   readonly scripted: boolean;

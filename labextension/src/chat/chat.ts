@@ -152,7 +152,7 @@ export class Chat implements IChat {
     } else if (where.why !== '') {
       return where.why;
     }
-    if (this._standing !== null && !this._standing.key) {
+    if (this._standing !== null && !this._standing.ready) {
       return this._standing.why === null || wantsKey(this._standing.why)
         ? trans.__(
             'No model key on the server. All else works. Set ANTHROPIC_API_KEY and restart it.'
