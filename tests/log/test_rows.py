@@ -121,7 +121,7 @@ WHOLE = {
     "command": {"argv": ["pip", "list"]},
     "upload": {"entries": [["a", "file"], ["b", "file"], ["c", "file"]], "removed": ["d"]},
     "mount": {"target": "/skills/x", "tree": "t", "skill": {"name": "profile-data"}},
-    "comm": {"content": {"target_name": "jupyter.widget"}},
+    "comm": {"header": {"msg_type": "comm_open"}, "content": {"target_name": "jupyter.widget"}},
     "restart": {"emptied": True},
 }
 
@@ -133,7 +133,7 @@ WHOLE = {
         ("command", "pip list"),
         ("upload", "a, b, c, and 1 more"),
         ("mount", "profile-data"),
-        ("comm", "jupyter.widget"),
+        ("comm", "opens a widget (jupyter.widget)"),
         ("restart", "files removed"),
     ],
 )

@@ -56,6 +56,8 @@ def asked(kind: StepKind, head: str, tail: str | None) -> Asked:
         return Asked(*first_line(text), cell, body["actor"])
     found = _FIELDS[kind].search(head) if kind in _FIELDS else None
     text = "" if found is None else _unescaped(found[1])
+    if kind == "comm":
+        text = "widget message" if found is None else _comm("comm_open", text)
     if kind == "upload":
         text = f"{text}, …"
     named = _CELL.search(tail) if kind == "cell" else None
@@ -87,9 +89,17 @@ def _whole(kind: StepKind, payload: Mapping[str, Any]) -> tuple[str, str | None]
             name = skill.get("name") if isinstance(skill, Mapping) else None
             return str(payload.get("target", "") if name is None else name), None
         case "comm":
-            return str(content.get("target_name") or payload.get("msg_type") or ""), None
+            header = payload.get("header")
+            type_ = header.get("msg_type") if isinstance(header, Mapping) else None
+            return _comm(str(type_), content.get("target_name")), None
         case _:
             return "files removed" if payload.get("emptied") else "", None
+
+
+def _comm(type_: str, target: object) -> str:
+    if type_ == "comm_open":
+        return f"opens a widget ({target})"
+    return "closes a widget" if type_ == "comm_close" else "widget message"
 
 
 def _actor(head: str) -> Mapping[str, Json]:

@@ -159,8 +159,9 @@ export class Acts {
     name: string
   ): Promise<string> {
     const { api, contents } = this._options;
-    const told = await api.fetch(`sessions/${session}/notebook?at=${at}&attached=true`);
-    const notebook: unknown = await told.json();
+    const { notebook } = await api.get('/sessions/{session}/notebook', {
+      params: { path: { session }, query: { at, attached: true } }
+    });
     const stem = fileStem(name);
     for (let number = 1; ; number++) {
       const path = PathExt.join(folder, `${stem}${number === 1 ? '' : `-${number}`}.ipynb`);
