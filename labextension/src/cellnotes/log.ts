@@ -10,8 +10,9 @@ export class CellLog implements ICellLog {
     session: string,
     after: number
   ): Promise<{ steps: number; cells: readonly ICellStep[] }> {
-    const response = await this._api.fetch(`sessions/${session}/cells?after=${after}`);
-    return (await response.json()) as { steps: number; cells: readonly ICellStep[] };
+    return this._api.get('/sessions/{session}/cells', {
+      params: { path: { session }, query: { after } }
+    });
   }
 
   async cause(session: string, seq: number): Promise<Readonly<Record<string, unknown>>> {

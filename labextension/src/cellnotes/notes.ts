@@ -99,9 +99,7 @@ export function whyDied(cause: ICutStep['cause'], trans: TranslationBundle): str
     case 'timeout':
       return trans.__('over its time limit');
     case 'signal':
-      return cause.signal === 11
-        ? trans.__('a segmentation fault')
-        : trans.__('ended by signal %1', number(cause.signal));
+      return signalWords(cause.signal, trans);
     case 'exit':
       return trans.__('the language kernel exited by itself (code %1)', number(cause.code));
     case 'violation':
@@ -114,6 +112,19 @@ export function whyDied(cause: ICutStep['cause'], trans: TranslationBundle): str
       return trans.__('the sandbox was ended');
     default:
       return trans.__('the sandbox vanished');
+  }
+}
+
+function signalWords(signal: unknown, trans: TranslationBundle): string {
+  switch (signal) {
+    case 11:
+      return trans.__('a segmentation fault');
+    case 9:
+      return trans.__('killed (signal 9)');
+    case 6:
+      return trans.__('aborted (signal 6)');
+    default:
+      return trans.__('ended by signal %1', number(signal));
   }
 }
 

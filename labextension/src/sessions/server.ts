@@ -17,12 +17,12 @@ export class ServerSays implements IServerSays {
   constructor(private readonly _api: IApi) {}
 
   async sessionOfKernel(kernel: string): Promise<string | null> {
-    const said = await this._ask(`kernels/${encodeURIComponent(kernel)}`);
-    return typeof said?.session === 'string' ? said.session : null;
+    const said = await known(this._api.get('/kernels/{kernel}', { params: { path: { kernel } } }));
+    return said?.session ?? null;
   }
 
   status(session: string): Promise<Said | null> {
-    return this._ask(`sessions/${encodeURIComponent(session)}/status`);
+    return known(this._api.get('/sessions/{session}/status', { params: { path: { session } } }));
   }
 
   async notices(session: string, newest: number): Promise<readonly INotice[]> {
@@ -42,17 +42,16 @@ export class ServerSays implements IServerSays {
     }
     return found;
   }
+}
 
-  /** Null where it is not there, or nobody answers: what is known stays as it is. */
-  private async _ask(path: string): Promise<Said | null> {
-    try {
-      const response = await this._api.fetch(path);
-      return (await response.json()) as Said;
-    } catch (error) {
-      if (error instanceof ApiError) {
-        return null;
-      }
-      throw error;
+/** Null where it is not there, or nobody answers: what is known stays as it is. */
+async function known<T>(answer: Promise<T>): Promise<T | null> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (error instanceof ApiError) {
+      return null;
     }
+    throw error;
   }
 }

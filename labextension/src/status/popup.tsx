@@ -29,7 +29,7 @@ export interface IActs {
 const LOOK_AGAIN = 2_000;
 
 /** Pixels: how wide it is, and how near it comes to the window's edge. */
-const WIDTH = 360;
+const WIDTH = 400;
 const EDGE = 8;
 
 export class StatusPopup extends ReactWidget {

@@ -245,8 +245,8 @@ export class WorkspaceDrive implements Contents.IDrive {
       return { ...folderModel(place, name, []), content: null, format: null };
     }
     const limit = this._limits.get(path) ?? FIRST;
-    const { entries, total } = await this._files.folder(place, limit);
-    if (total > entries.length) {
+    const { entries, total, more } = await this._files.folder(place, limit);
+    if (more) {
       this._partial.set(path, { listed: entries.length, total });
     } else {
       this._partial.delete(path);

@@ -19,15 +19,17 @@ export interface IFolder {
   readonly entries: readonly IEntry[];
   /** How many there are, whatever was asked for. */
   readonly total: number;
+  /** Whether there are more than were asked for. */
+  readonly more: boolean;
 }
 
 /** Changes that are one step: all of them, or none. */
 export interface IChanges {
-  readonly make?: readonly string[];
-  readonly remove?: readonly string[];
-  readonly move?: readonly { readonly from: string; readonly to: string }[];
-  readonly copy?: readonly { readonly from: string; readonly to: string }[];
-  readonly replace?: boolean;
+  make?: string[];
+  remove?: string[];
+  move?: { from: string; to: string }[];
+  copy?: { from: string; to: string }[];
+  replace?: boolean;
 }
 
 /** Bytes that one upload step may bring in (the server's limit). */
@@ -38,6 +40,12 @@ const PAGE = 1_000;
 
 type Job = Schemas['Job'];
 
+interface IPage {
+  readonly entries: readonly IEntry[];
+  readonly total: number;
+  readonly next: string | null;
+}
+
 export class WorkspaceFiles {
   constructor(private readonly _api: IApi) {}
 
@@ -46,18 +54,14 @@ export class WorkspaceFiles {
     const entries: IEntry[] = [];
     let after: string | undefined;
     for (;;) {
-      const query = new URLSearchParams({
+      const page = await this._page(place, {
         path: place.path,
-        limit: String(Math.min(PAGE, limit - entries.length)),
-        ...at(place),
-        ...(after === undefined ? {} : { after })
+        limit: Math.min(PAGE, limit - entries.length),
+        after
       });
-      const page = await this._json<IFolder & { next: string | null }>(
-        `sessions/${place.session}/files/folder?${query}`
-      );
       entries.push(...page.entries);
       if (page.next === null || entries.length >= limit) {
-        return { entries, total: page.total };
+        return { entries, total: page.total, more: page.next !== null };
       }
       after = page.next;
     }
@@ -66,13 +70,11 @@ export class WorkspaceFiles {
   /** One entry; null where there is none. */
   async entry(place: IPlace): Promise<IEntry | null> {
     const name = nameOf(place.path);
-    const query = new URLSearchParams({
+    const page = await this._page(place, {
       path: folderOf(place.path),
       after: before(name),
-      limit: '50',
-      ...at(place)
+      limit: 50
     });
-    const page = await this._json<IFolder>(`sessions/${place.session}/files/folder?${query}`);
     return page.entries.find(each => each.name === name) ?? null;
   }
 
@@ -111,12 +113,11 @@ export class WorkspaceFiles {
   }
 
   async change(session: string, changes: IChanges): Promise<void> {
-    const response = await this._api.fetch(`sessions/${session}/file-changes`, {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json' },
-      body: JSON.stringify(changes)
+    const job = await this._api.post('/sessions/{session}/file-changes', {
+      params: { path: { session } },
+      body: changes
     });
-    await this._ended((await response.json()) as Job);
+    await this._ended(job);
   }
 
   /** Have the workspace built as after a step; `at` null: the last one. */
@@ -161,8 +162,13 @@ export class WorkspaceFiles {
     }
   }
 
-  private async _json<T>(path: string): Promise<T> {
-    return (await (await this._api.fetch(path)).json()) as T;
+  private _page(
+    { session, at: step }: IPlace,
+    query: { path: string; limit: number; after: string | undefined }
+  ): Promise<IPage> {
+    return this._api.get('/sessions/{session}/files/folder', {
+      params: { path: { session }, query: { ...query, ...(step === null ? {} : { at: step }) } }
+    });
   }
 }
 

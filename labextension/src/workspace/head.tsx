@@ -92,7 +92,7 @@ function HeadBody(props: {
   }
   return (
     <>
-      {head.at !== null && (
+      {head.at !== null && head.building === null && (
         <Notice
           kind="info"
           actions={
@@ -111,7 +111,7 @@ function HeadBody(props: {
       )}
       {head.failure !== null && (
         <>
-          <ErrorNotice error={head.failure} trans={trans} again={undefined} />
+          <ErrorNotice error={head.failure} trans={trans} />
           <button type="button" className="jp-Reprise-status-lead" onClick={acts.forget}>
             {trans.__('Close')}
           </button>
@@ -183,7 +183,9 @@ function Progress(props: {
               style={{ width: `${Math.round((100 * done) / total)}%` }}
             />
           </div>
-          <span className="jp-Reprise-status-resume-count">{trans.__('%1 of %2', done, total)}</span>
+          <span className="jp-Reprise-status-resume-count">
+            {trans.__('%1 of %2', done, total)}
+          </span>
         </div>
       )}
     </Notice>

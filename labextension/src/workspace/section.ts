@@ -254,6 +254,7 @@ export class WorkspaceSection extends Panel {
       renderer: new ExactNames()
     });
     browser.allowFileUploads = at === null;
+    browser.showFileCheckboxes = false;
     const { toolbar } = browser;
     if (at === null) {
       toolbar.addItem(
@@ -271,6 +272,7 @@ export class WorkspaceSection extends Panel {
       new ToolbarButton({
         icon: downloadIcon,
         label: trans.__('Save to my folder'),
+        className: 'jp-Reprise-workspace-save',
         tooltip: trans.__('Copy what is selected into the notebook’s folder'),
         onClick: () => void this.save()
       })
