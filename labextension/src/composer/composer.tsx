@@ -17,7 +17,7 @@ import type { ISkills } from '../skills/tokens';
 import { cellItem, CellSource } from './cells';
 import type { Drafts } from './drafts';
 import { FileSource } from './files';
-import type { IItem } from './message';
+import { IItem, same } from './message';
 import type { ILimits } from './meterview';
 import { SkillSource } from './skills';
 import type { ISources } from './suggestions';
@@ -45,6 +45,21 @@ export class ComposerFactory implements IComposerFactory {
 
   create(options: { readonly compact?: boolean } = {}): IComposer {
     return new Composer(this, options.compact === true);
+  }
+
+  bring(conversation: string, item: IItem): void {
+    const { drafts } = this.material;
+    for (const [host, writing] of this._writings) {
+      if (host.key === conversation) {
+        writing.bring(item);
+        return;
+      }
+    }
+    const draft = drafts.get(conversation);
+    drafts.set(conversation, {
+      ...draft,
+      items: [...draft.items.filter(each => !same(each, item)), item]
+    });
   }
 
   /** The one writing of a host, whoever shows it: what is queued there is sent by it alone. */
@@ -111,7 +126,8 @@ export class ComposerFactory implements IComposerFactory {
 
   /** A cell is brought as it is when it is sent; all else as it was seen. */
   private _fresh(host: IComposerHost, item: IItem): Promise<IItem | null> {
-    const panel = item.kind === 'cell' ? this.panelOf(host.path) : null;
+    const live = item.kind === 'cell' && item.fixed !== true;
+    const panel = live ? this.panelOf(host.path) : null;
     // A notebook that is not open here any more: what was seen is what there is.
     return Promise.resolve(panel === null ? item : cellItem(panel, item.name, this.material.trans));
   }

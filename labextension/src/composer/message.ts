@@ -16,11 +16,17 @@ export interface IItem extends IBrought {
   readonly content: string;
   /** What the model can do to see more; said where the content is cut or left out. */
   readonly more: string;
+  /** It tells of a moment: it is sent as it is, however the thing is by then. */
+  readonly fixed?: boolean;
 }
 
 /** Whether two name the same thing. */
-export function same(one: IBrought, other: IBrought): boolean {
-  return one.kind === other.kind && one.name === other.name;
+export function same(one: IItem, other: IItem): boolean {
+  return (
+    one.kind === other.kind &&
+    one.name === other.name &&
+    (one.fixed ?? false) === (other.fixed ?? false)
+  );
 }
 
 /** What is sent. What does not fit is cut, and said to be. */

@@ -6,6 +6,8 @@ import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 import type { Widget } from '@lumino/widgets';
 
+import type { IItem } from './message';
+
 /** An entry of a conversation, as `docs/agent-api.md` has it. */
 export interface IEntry {
   readonly seq: number;
@@ -89,6 +91,8 @@ export interface IComposer {
 export interface IComposerFactory {
   /** compact: one line high and without the meter, as at a cell. */
   create(options?: { readonly compact?: boolean }): IComposer;
+  /** Bring something along with the next message of a conversation, whether it is shown or not. */
+  bring(conversation: string, item: IItem): void;
 }
 
 export const IComposerFactory = new Token<IComposerFactory>(

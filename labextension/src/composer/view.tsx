@@ -110,7 +110,8 @@ function Chips(props: { writing: Writing; trans: TranslationBundle }): React.JSX
   if (writing.items.length === 0) {
     return null;
   }
-  const keyOf = (item: IItem): string => `${item.kind}:${item.name}`;
+  const keyOf = (item: IItem): string =>
+    `${item.kind}:${item.name}:${item.fixed === true ? 'fixed' : ''}`;
   const shown = writing.items.find(item => keyOf(item) === open);
   return (
     <div className="jp-Reprise-composer-chips">

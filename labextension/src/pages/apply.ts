@@ -148,6 +148,11 @@ class Making {
       return;
     }
     write(cell, String(put['source']));
+    for (const key of Object.keys(cell.getMetadata())) {
+      if (!(key in metadata)) {
+        cell.deleteMetadata(key);
+      }
+    }
     cell.setMetadata(metadata);
     if (cell.cell_type === 'code' && Array.isArray(put['outputs'])) {
       const count = put['execution_count'];

@@ -5,7 +5,7 @@ import { URLExt } from '@jupyterlab/coreutils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { ApiError, IApi, IDecider } from '../api/tokens';
+import { ApiError, IApi, IDecider, Schemas } from '../api/tokens';
 import { ErrorNotice } from './notices';
 
 /** Before the frame has said how high it is, and at most. CSS pixels. */
@@ -39,8 +39,10 @@ export function DecisionFrame(props: {
   /** For screen readers: what is decided here. */
   title: string;
   decided: (how: { how: string; option: string | null; told: string }) => void;
+  /** How the decision stands after a press of a part, while others still wait. */
+  answered?: (decision: Schemas['Decision']) => void;
 }): React.JSX.Element {
-  const { api, themes, trans, decision, frame, part, title, decided } = props;
+  const { api, themes, trans, decision, frame, part, title, decided, answered } = props;
   const iframe = React.useRef<HTMLIFrameElement>(null);
   const [height, setHeight] = React.useState(FIRST_HEIGHT);
   const [error, setError] = React.useState<unknown>(null);
@@ -65,6 +67,8 @@ export function DecisionFrame(props: {
         });
         if (answer.ended !== null) {
           decided(answer.ended);
+        } else {
+          answered?.(answer);
         }
       } catch (failed) {
         if (failed instanceof ApiError && failed.code === 'decided') {
@@ -93,7 +97,7 @@ export function DecisionFrame(props: {
     };
     window.addEventListener('message', heard);
     return () => window.removeEventListener('message', heard);
-  }, [api, decision, decided]);
+  }, [api, decision, decided, answered]);
 
   const address = `${URLExt.join(new URL(api.settings.baseUrl, window.location.href).origin, frame)}?theme=${theme}${part === undefined ? '' : `&part=${encodeURIComponent(part)}`}`;
   return (

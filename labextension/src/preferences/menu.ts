@@ -7,6 +7,7 @@ export const GROUPS: readonly (readonly string[])[] = [
     'reprise:new-conversation',
     'reprise:list-conversations',
     'reprise:next-question',
+    'reprise:next-edit',
     'reprise:stop-turn',
     'reprise:continue-turn',
     'reprise:undo-turn'

@@ -17,3 +17,8 @@ export const IProposals = new Token<IProposals>(
   '@jupyter-reprise/lab:IProposals',
   'Shows the agent’s edits at the cells that they touch.'
 );
+
+export namespace ProposalCommands {
+  /** Leads to the next cell that the agent changed, or proposes to; it accepts nothing. */
+  export const next = 'reprise:next-edit';
+}

@@ -1,0 +1,37 @@
+// Which of the agent's edits a person has said to keep: asked about no more, in this browser.
+
+/** Keys that are remembered; the oldest are forgotten, when their turns are far away. */
+const MOST = 1_000;
+
+export class Kept {
+  /** storage: null where the browser keeps nothing.  prefix: of this server. */
+  constructor(
+    private readonly _storage: Storage | null,
+    prefix: string
+  ) {
+    this._name = `reprise:kept:${prefix}`;
+    try {
+      const known: unknown = JSON.parse(_storage?.getItem(this._name) ?? '[]');
+      const keys = Array.isArray(known) ? known : [];
+      this._keys = new Set(keys.filter((each): each is string => typeof each === 'string'));
+    } catch {
+      this._keys = new Set();
+    }
+  }
+
+  get keys(): ReadonlySet<string> {
+    return this._keys;
+  }
+
+  add(key: string): void {
+    this._keys = new Set([...[...this._keys].slice(1 - MOST), key]);
+    try {
+      this._storage?.setItem(this._name, JSON.stringify([...this._keys]));
+    } catch (failed) {
+      console.warn('Reprise: this browser does not keep what was answered', failed);
+    }
+  }
+
+  private readonly _name: string;
+  private _keys: ReadonlySet<string>;
+}
