@@ -164,8 +164,7 @@ export class OpenConversation implements IConversation, IDisposable {
   }
 
   async undoPlan(): Promise<UndoPlan> {
-    const path = `conversations/${encodeURIComponent(this.id)}/undo`;
-    return (await (await this._api.fetch(path)).json()) as UndoPlan;
+    return this._api.get('/conversations/{conversation}/undo', this._path);
   }
 
   async undo(fork = false): Promise<UndoPlan> {
@@ -174,7 +173,7 @@ export class OpenConversation implements IConversation, IDisposable {
       body: { fork }
     });
     await this._catchUp();
-    return { ...done, others: [] };
+    return { ...done, notebook: done.notebook ?? null, others: [] };
   }
 
   async answer(question: string, words: string): Promise<void> {

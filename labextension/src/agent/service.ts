@@ -5,9 +5,6 @@ import { type ISignal, Signal } from '@lumino/signaling';
 
 import type { IApi, RepriseEvent } from '../api/tokens';
 import { OpenConversation } from './conversation';
-import { toMarkdown } from './exported';
-import { EMPTY, foldAll } from './fold';
-import { History } from './history';
 import type {
   BeginAsked,
   ConversationInfo,
@@ -21,6 +18,9 @@ import { Waiting } from './waiting';
 
 /** What changes a list of conversations. */
 const LISTED = new Set(['begun', 'renamed', 'deleted', 'turn-began', 'undone']);
+
+/** Characters of a search. */
+const WORDS = 200;
 
 interface Shared {
   readonly conversation: OpenConversation;
@@ -63,19 +63,17 @@ export class Agent implements IAgent, IDisposable {
   }
 
   async list(asked: ListAsked): Promise<readonly ConversationInfo[]> {
-    const query = new URLSearchParams();
-    const words = asked.words?.trim() ?? '';
-    for (const [name, value] of [
-      ['session', asked.session],
-      ['notebook', asked.notebook],
-      ['q', words === '' ? undefined : words]
-    ] as const) {
-      if (value !== undefined) {
-        query.set(name, value);
+    const q = asked.words?.trim() ?? '';
+    const { session, notebook } = asked;
+    const { conversations } = await this._api.get('/conversations', {
+      params: {
+        query: {
+          ...(session === undefined ? {} : { session }),
+          ...(notebook === undefined ? {} : { notebook }),
+          ...(q === '' ? {} : { q: q.slice(0, WORDS) })
+        }
       }
-    }
-    const answer = await this._api.fetch(`conversations?${query.toString()}`);
-    const { conversations } = (await answer.json()) as { conversations: ConversationInfo[] };
+    });
     return conversations;
   }
 
@@ -101,10 +99,9 @@ export class Agent implements IAgent, IDisposable {
   }
 
   async rename(id: string, title: string): Promise<void> {
-    await this._api.fetch(`conversations/${encodeURIComponent(id)}`, {
-      method: 'PATCH',
-      headers: { 'Content-Type': 'application/json' },
-      body: JSON.stringify({ title })
+    await this._api.patch('/conversations/{conversation}', {
+      params: { path: { conversation: id } },
+      body: { title }
     });
     await this._shared.get(id)?.conversation.refreshInfo();
     this._listChanged.emit();
@@ -118,17 +115,12 @@ export class Agent implements IAgent, IDisposable {
   }
 
   async export(id: string, as: 'markdown' | 'json'): Promise<string> {
-    const info = await this._api.get('/conversations/{conversation}', {
-      params: { path: { conversation: id } }
-    });
-    const entries = await new History(this._api, id).after(-1);
-    return as === 'json'
-      ? `${JSON.stringify({ conversation: info, entries }, null, 2)}\n`
-      : toMarkdown(info, foldAll(EMPTY, entries));
+    const path = `conversations/${encodeURIComponent(id)}/export?form=${as}`;
+    return (await this._api.fetch(path)).text();
   }
 
   async standing(): Promise<ModelStanding> {
-    return (await (await this._api.fetch('agent')).json()) as ModelStanding;
+    return this._api.get('/agent');
   }
 
   show(conversation: IConversation | null): void {
@@ -190,9 +182,4 @@ export class Agent implements IAgent, IDisposable {
   private readonly _listChanged = new Signal<this, void>(this);
   private _current: IConversation | null = null;
   private _disposed = false;
-}
-
-/** Whether the server's words say that the model cannot be asked for want of a key. */
-export function wantsKey(why: string): boolean {
-  return why.startsWith('No key for the model');
 }

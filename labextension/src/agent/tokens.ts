@@ -74,7 +74,7 @@ export interface UndoPlan {
   readonly outside: readonly string[];
   readonly others: readonly number[];
   /** Why the notebook is not put back, if so. */
-  readonly notebook?: string;
+  readonly notebook: string | null;
 }
 
 /** Holds a conversation open, with its line; the last one that is disposed closes it. */
@@ -170,7 +170,9 @@ export interface ModelStanding {
   readonly provider: string;
   readonly ready: boolean;
   readonly why: string | null;
-  readonly context_tokens: number | null;
+  readonly context_tokens: number;
+  /** What one conversation may cost. */
+  readonly money: { readonly amount: string; readonly currency: string } | null;
   readonly scripted: boolean;
 }
 

@@ -7,7 +7,6 @@ import { NotebookActions } from '@jupyterlab/notebook';
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { wantsKey } from '../agent/service';
 import type { ConversationInfo, IAgent, IConversation, ModelStanding } from '../agent/tokens';
 import { ApiError, type IApi } from '../api/tokens';
 import type { IComposer, IComposerFactory } from '../composer/tokens';
@@ -24,6 +23,8 @@ import { ChatPanel } from './panel';
 import { PlainComposer } from './plain';
 import type { IChat } from './tokens';
 
+/** How the server says that there is none. */
+const NO_KEY = 'No key for the model';
 /** Makes a notebook in an environment; of another part. */
 const NEW_NOTEBOOK = 'reprise:new-notebook';
 
@@ -153,11 +154,12 @@ export class Chat implements IChat {
       return where.why;
     }
     if (this._standing !== null && !this._standing.ready) {
-      return this._standing.why === null || wantsKey(this._standing.why)
+      const why = this._standing.why ?? '';
+      return why === '' || why.startsWith(NO_KEY)
         ? trans.__(
             'No model key on the server. All else works. Set ANTHROPIC_API_KEY and restart it.'
           )
-        : this._standing.why;
+        : why;
     }
     return '';
   }

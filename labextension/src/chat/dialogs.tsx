@@ -113,7 +113,7 @@ export function Plan(props: {
           )}
         </p>
       )}
-      {plan.notebook !== undefined && <p>{plan.notebook}</p>}
+      {plan.notebook !== null && <p>{plan.notebook}</p>}
       {others > 0 && (
         <p>
           {trans.__(
