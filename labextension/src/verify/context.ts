@@ -5,6 +5,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import type { IApi } from '../api/tokens';
+import type { IPreferences } from '../preferences/tokens';
 import type { IVerification } from './tokens';
 
 export interface IContext {
@@ -13,6 +14,8 @@ export interface IContext {
   readonly trans: TranslationBundle;
   /** Colours texts that are compared; null where an application has none. */
   readonly languages: IEditorLanguageRegistry | null;
+  /** What the person has set; null where an application has no settings. */
+  readonly preferences: IPreferences | null;
   /** Shows a step in the timeline; null where that is not there. */
   readonly showStep: ((seq: number) => void) | null;
 }

@@ -8,6 +8,7 @@ import { checkIcon } from '@jupyterlab/ui-components';
 
 import { IApi } from '../api/tokens';
 import { IAnnouncer } from '../parts/tokens';
+import { IPreferences } from '../preferences/tokens';
 import { ISessions } from '../sessions/tokens';
 import { TimelineCommands } from '../timeline/tokens';
 import { announced } from './announced';
@@ -35,7 +36,8 @@ const tabs: JupyterFrontEndPlugin<void> = {
     ICommandPalette,
     ILayoutRestorer,
     IEditorLanguageRegistry,
-    IAnnouncer
+    IAnnouncer,
+    IPreferences
   ],
   activate: (
     app: JupyterFrontEnd,
@@ -46,7 +48,8 @@ const tabs: JupyterFrontEndPlugin<void> = {
     palette: ICommandPalette | null,
     restorer: ILayoutRestorer | null,
     languages: IEditorLanguageRegistry | null,
-    announcer: IAnnouncer | null
+    announcer: IAnnouncer | null,
+    preferences: IPreferences | null
   ): void => {
     const trans = (translator ?? nullTranslator).load('reprise');
     const { commands, shell } = app;
@@ -64,12 +67,14 @@ const tabs: JupyterFrontEndPlugin<void> = {
         verification,
         trans,
         languages,
+        preferences,
         showStep: commands.hasCommand(TimelineCommands.showStep)
           ? step => void commands.execute(TimelineCommands.showStep, { session, step })
           : null
       });
       const tab = new MainAreaWidget({ content });
       tab.id = id;
+      content.node.setAttribute('aria-label', trans.__('Verify report'));
       tab.title.icon = checkIcon;
       tab.title.closable = true;
       tab.title.label = trans.__('Verify');

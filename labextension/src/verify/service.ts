@@ -108,6 +108,7 @@ export class Verification implements IVerification, IDisposable {
     this._head = null;
     this._newer = null;
     this._job = null;
+    this._stopSoon = false;
     this._set('queued', null);
     try {
       const job = await this._api.post('/sessions/{session}/verify', {
@@ -117,12 +118,19 @@ export class Verification implements IVerification, IDisposable {
       await this._take(job);
     } catch (error) {
       this._set('failed', asError(error));
+      return;
     }
+    await this._stopIfWanted();
   }
 
   async stop(): Promise<void> {
     const job = this._job;
-    if (job === null || this._isDisposed) {
+    if (this._isDisposed) {
+      return;
+    }
+    if (job === null) {
+      // It is being asked for at this moment: it ends as soon as it has a name.
+      this._stopSoon = true;
       return;
     }
     this._set('stopping', null);
@@ -134,6 +142,12 @@ export class Verification implements IVerification, IDisposable {
       } else {
         this._set(stateOf(job), asError(error));
       }
+    }
+  }
+
+  private async _stopIfWanted(): Promise<void> {
+    if (this._stopSoon) {
+      await this.stop();
     }
   }
 
@@ -332,6 +346,7 @@ export class Verification implements IVerification, IDisposable {
   /** Counts what is followed, so that what was followed before is not heard any more. */
   private _turn = 0;
   private _stopWaiting: (() => void) | null = null;
+  private _stopSoon = false;
   private _isDisposed = false;
   private readonly _changed = new Signal<this, void>(this);
   private readonly _disposed = new Signal<this, void>(this);

@@ -133,7 +133,7 @@ function Volatile(props: { step: ReportStep }): React.JSX.Element | null {
 
 function Pair(props: { pair: IPair; step: ReportStep }): React.JSX.Element {
   const { pair, step } = props;
-  const { trans, languages } = useVerify();
+  const { trans, languages, preferences } = useVerify();
   const label = pieceWord(pair.kind, trans);
   const one = pair.before ?? pair.after;
   const remark =
@@ -144,7 +144,9 @@ function Pair(props: { pair: IPair; step: ReportStep }): React.JSX.Element {
           ? trans.__('on the replay only')
           : pair.after === null
             ? trans.__('in the record only')
-            : ''
+            : pair.kind === 'image'
+              ? ''
+              : trans.__('− recorded, + replayed')
       : '';
   return (
     <div className="jp-Reprise-verify-piece">
@@ -161,19 +163,14 @@ function Pair(props: { pair: IPair; step: ReportStep }): React.JSX.Element {
           mark={pair.same ? undefined : pair.before === null ? 'added' : 'removed'}
         />
       ) : (
-        <>
-          <div className="jp-Reprise-verify-sides" aria-hidden="true">
-            <span>{trans.__('Recorded')}</span>
-            <span>{trans.__('Replayed')}</span>
-          </div>
-          <TextDiff
-            before={exact(pair.before.text)}
-            after={exact(pair.after.text)}
-            label={trans.__('Step %1, %2: recorded and replayed', step.seq, label)}
-            trans={trans}
-            languages={languages}
-          />
-        </>
+        <TextDiff
+          before={exact(pair.before.text)}
+          after={exact(pair.after.text)}
+          label={trans.__('Step %1, %2: recorded and replayed', step.seq, label)}
+          trans={trans}
+          languages={languages}
+          view={preferences?.now.diffView}
+        />
       )}
       <Cut pieces={[pair.before, pair.after]} />
     </div>

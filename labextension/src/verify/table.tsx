@@ -4,11 +4,11 @@ import * as React from 'react';
 
 import { ErrorNotice, Loading } from '../parts/notices';
 import { moved } from '../parts/roving';
-import { duration, exact } from '../parts/words';
+import { exact } from '../parts/words';
 import { useVerify } from './context';
 import { Coded, StepDetail } from './step';
 import { ReportHead, ReportRow, StepVerdict } from './tokens';
-import { MARKS, VERDICTS, verdictMeaning, verdictWord } from './words';
+import { MARKS, took, VERDICTS, verdictMeaning, verdictWord } from './words';
 
 /** Rows that are shown at first, and more each time. */
 const PAGE = 100;
@@ -84,6 +84,7 @@ export function Steps(props: { head: ReportHead }): React.JSX.Element {
 
   return (
     <section aria-label={trans.__('Steps')}>
+      <h3 className="jp-sr-only">{trans.__('Steps')}</h3>
       <Filter head={head} only={only} show={setOnly} />
       {error !== undefined && (
         <ErrorNotice error={error} trans={trans} again={() => void fetch(rows)} />
@@ -235,15 +236,15 @@ function Row(props: {
             <span className="jp-Reprise-secondary">{row.kind}</span>{' '}
             <code>{exact(row.title) || trans.__('(empty)')}</code>
           </span>
-          {(cause !== undefined || row.reason !== null) && row.verdict !== 'same' && (
+          {!open && row.verdict !== 'same' && (cause !== undefined || row.reason !== null) && (
             <span className="jp-Reprise-verify-why">
               <Coded text={cause?.text ?? row.reason ?? ''} />
             </span>
           )}
         </td>
         <td className="jp-Reprise-verify-time">
-          {duration(row.recorded_s, trans)}
-          {played && ` → ${duration(row.took_s, trans)}`}
+          {took(row.recorded_s, trans)}
+          {played && ` → ${took(row.took_s, trans)}`}
         </td>
       </tr>
       {open && (

@@ -19,8 +19,6 @@ export class VerifyTab extends ReactWidget {
     this.addClass('jp-Reprise');
     this.addClass('jp-Reprise-verify');
     this.node.tabIndex = -1;
-    this.node.setAttribute('role', 'region');
-    this.node.setAttribute('aria-label', _context.trans.__('Verify report'));
     this.disposed.connect(() => _context.verification.dispose());
   }
 
@@ -203,7 +201,7 @@ function Found(props: { head: ReportHead }): React.JSX.Element {
   const { newer, endedAt } = verification;
   return (
     <>
-      <header className={`jp-Reprise-verify-head ${head.ok ? 'jp-mod-ok' : 'jp-mod-wrong'}`}>
+      <div className={`jp-Reprise-verify-head ${head.ok ? 'jp-mod-ok' : 'jp-mod-wrong'}`}>
         <p className="jp-Reprise-verify-counts">{countsLine(head.steps, head.counts, trans)}</p>
         <h2>{head.sentence}</h2>
         <Strip head={head} />
@@ -229,7 +227,7 @@ function Found(props: { head: ReportHead }): React.JSX.Element {
           </Notice>
         )}
         <Acts head={head} />
-      </header>
+      </div>
       <Steps head={head} />
       <States head={head} />
       <Notes head={head} />

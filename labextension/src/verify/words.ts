@@ -2,6 +2,7 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
+import { duration } from '../parts/words';
 import { ReportHead, StepVerdict } from './tokens';
 
 /** In the order of the report: what somebody has to look at first. */
@@ -71,6 +72,13 @@ export function countsLine(
     parts.push(trans.__('%1 skipped', of('skipped').toLocaleString()));
   }
   return parts.join(' · ');
+}
+
+/** `4 ms`, `2.1 s`: most steps take less than a second. */
+export function took(seconds: number, trans: TranslationBundle): string {
+  return seconds < 0.9995
+    ? trans.__('%1 ms', Math.max(seconds > 0 ? 1 : 0, Math.round(seconds * 1000)))
+    : duration(seconds, trans);
 }
 
 type State = ReportHead['states'][number];
