@@ -10,6 +10,7 @@ import { IApi } from '../api/tokens';
 import { IAnnouncer } from '../parts/tokens';
 import { IPreferences } from '../preferences/tokens';
 import { ISkills } from '../skills/tokens';
+import { asking } from './asking';
 import { ComposerFactory } from './composer';
 import { Drafts } from './drafts';
 import { IComposerFactory } from './tokens';
@@ -58,4 +59,4 @@ const composer: JupyterFrontEndPlugin<IComposerFactory> = {
     })
 };
 
-export const plugins: JupyterFrontEndPlugin<unknown>[] = [composer];
+export const plugins: JupyterFrontEndPlugin<unknown>[] = [composer, asking];

@@ -106,3 +106,10 @@ export interface ISaid {
   readonly brought: readonly (IBrought & { readonly title: string; readonly content: string })[];
 }
 // `saidOf(text: string): ISaid` is in ./message: pure, of use without this token.
+
+export namespace AskCommands {
+  /** Opens the chat with the cell at hand as a chip. */
+  export const cell = 'reprise:ask-cell';
+  /** Opens an input below the cell at hand; the answer comes there. */
+  export const below = 'reprise:ask-below';
+}
