@@ -29,6 +29,10 @@ function panel(page: Page): Locator {
   return page.locator('#jp-reprise-skills');
 }
 
+function search(page: Page): Locator {
+  return panel(page).locator('input');
+}
+
 function tab(page: Page): Locator {
   return page.locator('.jp-Reprise-skill-tab:not(.lm-mod-hidden)');
 }
@@ -71,6 +75,7 @@ test('skills are found by scope, words and keyboard, and the list lives', async 
   await expect(list.getByRole('option', { name: /profile-dataset/ })).toContainText('trusted');
 
   // The search has the focus; the server looks into texts, too.
+  await expect(search(page)).toBeFocused();
   await page.keyboard.type('hydrographs');
   await expect(list.getByRole('option')).toHaveCount(1);
   await expect(list.getByRole('option')).toContainText(/~\d+/);
@@ -88,9 +93,9 @@ test('skills are found by scope, words and keyboard, and the list lives', async 
   await page.keyboard.press('Enter');
   await expect(tab(page).getByRole('heading', { level: 2 })).toHaveText(/^found-/);
 
-  await panel(page).getByRole('textbox').fill('no such words anywhere');
+  await search(page).fill('no such words anywhere');
   await expect(panel(page)).toContainText('No skill fits "no such words anywhere".');
-  await panel(page).getByRole('textbox').fill('');
+  await search(page).fill('');
   await panel(page).getByRole('tab', { name: 'Shipped' }).click();
   await expect(list.getByRole('option')).toHaveCount(5);
 });
@@ -303,7 +308,7 @@ test('it is accessible, and looks as it should', async ({ page, server }) => {
   await add(server, 'look-at-it', body, [script]);
   await add(server, 'look-at-it', `${body}3. Mind the header.\n`, [script]);
   await openLab(page, server.url);
-  await panel(page).getByRole('textbox').fill('look-at-it');
+  await search(page).fill('look-at-it');
   await expect(panel(page).getByRole('option')).toHaveCount(1);
   for (const theme of ['JupyterLab Light', 'JupyterLab Dark', 'JupyterLab Dark High Contrast'] as const) {
     await setTheme(page, theme);
