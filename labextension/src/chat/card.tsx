@@ -16,6 +16,7 @@ import {
   inputOf,
   readsLine,
   seconds,
+  shownOf,
   standingOf,
   tail,
   verdictOf
@@ -101,7 +102,7 @@ function Body(props: { call: CallPart; conversation: IConversation }): React.JSX
       {call.standing === 'running' ? (
         <LiveLines call={call.id} conversation={conversation} />
       ) : (
-        <Shown text={call.text} />
+        <Shown text={shownOf(call)} />
       )}
       {call.images.map((image, place) => (
         <img

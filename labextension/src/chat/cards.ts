@@ -170,6 +170,14 @@ export function seconds(call: CallPart): number | null {
     : Math.max(0, (call.endedUs - call.beganUs) / 1e6);
 }
 
+/** The line in front of a result that tells the model how its step ended: the card says it itself. */
+const STEP_LINE = /^(?:step \d+ · [^\n]*(?:\n|$))(?:exit code 0(?:\n|$))?/;
+
+/** What a call showed, as people read it. */
+export function shownOf(call: CallPart): string {
+  return call.steps.length > 0 ? call.text.replace(STEP_LINE, '') : call.text;
+}
+
 /** The newest lines of a text, and how many it has. */
 export function tail(shown: string, most = LINES): { lines: readonly string[]; total: number } {
   const whole = shown.endsWith('\n') ? shown.slice(0, -1) : shown;

@@ -2,6 +2,7 @@
 
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { IThemeManager } from '@jupyterlab/apputils';
+import type { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import type { INotebookTracker } from '@jupyterlab/notebook';
 import { NotebookActions } from '@jupyterlab/notebook';
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
@@ -33,6 +34,7 @@ export interface ChatParts {
   readonly agent: IAgent;
   readonly api: IApi;
   readonly rendermime: IRenderMimeRegistry;
+  readonly languages: IEditorLanguageRegistry | null;
   readonly sessions: ISessions | null;
   readonly tracker: INotebookTracker | null;
   readonly composers: IComposerFactory | null;
@@ -190,7 +192,7 @@ export class Chat implements IChat {
   // What views use ------------------------------------------------------------------------------------
 
   private _surroundings(): Surroundings {
-    const { app, api, themes, rendermime, trans, announcer, proposals } = this._parts;
+    const { app, api, themes, rendermime, languages, trans, announcer, proposals } = this._parts;
     const run: Surroundings['run'] = (command, args) => {
       if (!app.commands.hasCommand(command)) {
         return false;
@@ -203,6 +205,7 @@ export class Chat implements IChat {
       api,
       themes,
       rendermime,
+      languages,
       foldReads: this._foldReads,
       insertBelow: (code, language) => this._insertBelow(code, language),
       showStep: (session, step) => run(TimelineCommands.showStep, { session, step }),

@@ -1,6 +1,7 @@
 /** What all views of the chat use: words, rendering, commands, and the way into the notebook. */
 
 import type { IThemeManager } from '@jupyterlab/apputils';
+import type { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ISignal } from '@lumino/signaling';
@@ -15,6 +16,8 @@ export interface Surroundings {
   readonly themes: IThemeManager | null;
   /** Trusts nothing. */
   readonly rendermime: IRenderMimeRegistry;
+  /** Languages of code, for its colours. */
+  readonly languages: IEditorLanguageRegistry | null;
   /** Whether reads in a row fold (a setting). */
   readonly foldReads: boolean;
   /** Put code below the active cell of the notebook at hand; false where there is none. */

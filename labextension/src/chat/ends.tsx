@@ -156,7 +156,7 @@ function Ended(props: {
   );
   const retry = (
     <button
-      className="jp-mod-styled"
+      className="jp-Reprise-quiet-button"
       disabled={going.busy}
       onClick={() => going.act(() => dialogs.retry(turn))}
     >
@@ -179,7 +179,13 @@ function Ended(props: {
         {yours && (
           <div className="jp-Reprise-turn-ways">
             {retry}
-            {undo}
+            <button
+              className="jp-Reprise-quiet-button"
+              disabled={going.busy}
+              onClick={() => going.act(dialogs.undo)}
+            >
+              {trans.__('Undo turn')}
+            </button>
           </div>
         )}
         {error}

@@ -3,6 +3,7 @@
 import { ILayoutRestorer } from '@jupyterlab/application';
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette, IThemeManager, IToolbarWidgetRegistry } from '@jupyterlab/apputils';
+import { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
@@ -31,6 +32,7 @@ const chat: JupyterFrontEndPlugin<IChat> = {
     IComposerFactory,
     IProposals,
     IThemeManager,
+    IEditorLanguageRegistry,
     IAnnouncer,
     ITranslator,
     IPreferences,
@@ -48,6 +50,7 @@ const chat: JupyterFrontEndPlugin<IChat> = {
     composers: IComposerFactory | null,
     proposals: IProposals | null,
     themes: IThemeManager | null,
+    languages: IEditorLanguageRegistry | null,
     announcer: IAnnouncer | null,
     translator: ITranslator | null,
     preferences: IPreferences | null,
@@ -61,6 +64,7 @@ const chat: JupyterFrontEndPlugin<IChat> = {
       agent,
       api,
       rendermime: rendering.rendermime,
+      languages,
       sessions,
       tracker,
       composers,

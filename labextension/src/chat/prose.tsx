@@ -5,6 +5,7 @@ import * as React from 'react';
 
 import { SafeMarkdown } from '../parts/markdown';
 import { type Block, Cut, withDefinitions } from './blocks';
+import { Code, coloured } from './code';
 import { useSurroundings } from './context';
 
 /** Milliseconds between drawings of the open block; more where one takes long. */
@@ -113,7 +114,7 @@ function Drawn(props: { block: Block; text: string }): React.JSX.Element {
     return (
       <div className="jp-Reprise-code">
         <CodeHead language={block.language} code={block.code} />
-        <SafeMarkdown rendermime={rendermime} text={text} />
+        <Code language={block.language} code={block.code} />
       </div>
     );
   }
@@ -163,7 +164,7 @@ export function CopyButton(props: { text: string; label: string }): React.JSX.El
 
 /** Gives code inside of lists and quotations its buttons, too; made of nothing that the model wrote. */
 function useCodeButtons(): (node: HTMLElement) => void {
-  const { trans, insertBelow } = useSurroundings();
+  const { trans, insertBelow, languages } = useSurroundings();
   return React.useCallback(
     (node: HTMLElement) => {
       for (const pre of node.querySelectorAll('pre')) {
@@ -178,9 +179,16 @@ function useCodeButtons(): (node: HTMLElement) => void {
           button(trans.__('Insert below'), () => insertBelow(code, ''))
         );
         pre.before(head);
+        const inner = pre.querySelector('code');
+        const language = /\blanguage-([\w+#.-]+)/.exec(inner?.className ?? '')?.[1] ?? '';
+        void coloured(code, language, languages).then(made => {
+          if (made !== null && inner?.textContent === code) {
+            inner.replaceChildren(made);
+          }
+        });
       }
     },
-    [trans, insertBelow]
+    [trans, insertBelow, languages]
   );
 }
 
