@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import re
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from tornado.web import RequestHandler
 
 from reprise_server.api import document, events, governance, parts
 from reprise_server.api.base import Asked, Endpoint, path_names
+from reprise_server.api.sending import Sending
+from tests.fixtures.server import FRAME
 
 DOCUMENT = parts.document().value
 OPERATIONS = [
@@ -202,3 +205,32 @@ def test_an_event_that_fits_no_schema_stops_nothing(caplog: pytest.LogCaptureFix
     events.register(logger)
     events.emit(logger, "skill", {"action": "nonsense"}, logging.getLogger("said"))
     assert "does not fit its schema" in caplog.text
+
+
+def test_no_answer_is_a_page_but_the_decision_frame() -> None:
+    """What a new route sends is JSON, or bytes for saving; `tests.fixtures.server.conforms` holds
+    each answer of every test to what that means."""
+    pages = {
+        (method, path, kind)
+        for path, method, said in OPERATIONS
+        for answer in said["responses"].values()
+        for kind in parts.document().followed("", answer)[1].get("content", {})
+        if kind not in ("application/json", "application/octet-stream")
+    }
+    assert pages == {("get", FRAME, "text/html")}
+    own = {
+        endpoint.path
+        for endpoint in parts.ENDPOINTS
+        if {"content_security_policy", "set_default_headers"} & set(vars(endpoint))
+    }
+    assert own <= {FRAME}, "nobody else has headers of its own"
+
+
+def test_nothing_but_json_is_sent_without_a_name_to_save_it_under() -> None:
+    async def nothing() -> AsyncGenerator[bytes, None]:
+        yield b""
+
+    with pytest.raises(ValueError, match="offered for saving"):
+        Sending(nothing(), 0, None, "text/html")
+    with pytest.raises(ValueError, match="offered for saving"):
+        Sending(nothing(), 0, None)

@@ -25,7 +25,8 @@ _RANGE: Final = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{0,18})|-([0-9]{1,18})
 class Sending:
     """pieces: the body.  size: in bytes, None when it is not known before.
 
-    name: as it is offered for saving; None for JSON, which is no file.
+    name: as it is offered for saving; None for JSON, which is no file, and for a page.
+    headers: further ones. A page has a policy of its own among them.
     """
 
     pieces: AsyncGenerator[bytes, None]
@@ -34,6 +35,13 @@ class Sending:
     content_type: str = BYTES
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """What a browser would show is offered for saving, or is sandboxed by its own policy."""
+        policy = self.headers.get("Content-Security-Policy", "")
+        sandboxed = "default-src 'none'" in policy and policy.startswith("sandbox ")
+        if self.name is None and self.content_type != "application/json" and not sandboxed:
+            raise ValueError(f"{self.content_type} has to be offered for saving under a name")
 
     async def send(self, endpoint: Endpoint) -> None:
         """Send it; each piece has to be taken within the server's patience.
