@@ -78,6 +78,7 @@ const compare: JupyterFrontEndPlugin<void> = {
         });
         const tab = new MainAreaWidget({ content });
         tab.id = id;
+        tab.toolbar.hide();
         tab.title.icon = timelineIcon;
         tab.title.closable = true;
         const title = (): void => {

@@ -68,6 +68,7 @@ const past: JupyterFrontEndPlugin<void> = {
         });
         const tab = new MainAreaWidget({ content });
         tab.id = id;
+        tab.toolbar.hide();
         tab.title.icon = historyIcon;
         tab.title.closable = true;
         tab.title.label = trans.__('%1 · step %2', name, step);

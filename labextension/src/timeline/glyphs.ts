@@ -44,7 +44,7 @@ export class Glyph {
 
   readonly node: SVGSVGElement;
 
-  /** first, last: whether it is at the top, or the bottom, of the whole list. */
+  /** first, last: whether no step stands above, or below. */
   draw(mark: Mark, first: boolean, last: boolean): void {
     const key = `${mark} ${first} ${last}`;
     if (key === this._drawn) {
@@ -55,7 +55,9 @@ export class Glyph {
     this._line.setAttribute(
       'd',
       through
-        ? LINES.through
+        ? first
+          ? LINES.only
+          : LINES.through
         : first && last
           ? LINES.only
           : first

@@ -322,7 +322,7 @@ export class StepGrid extends Widget {
         row,
         selected: row !== undefined && this._selected.has(row.seq),
         active: someActive ? key === focusable : position === 0,
-        first: index === 0,
+        first: index <= this._lines.indexOf(this._lines.found - 1),
         last: index === this._lines.length - 1,
         top: index * LINE + shift,
         name: this.nameOf

@@ -82,6 +82,12 @@ const panel: JupyterFrontEndPlugin<void> = {
     const translator = optionalTranslator ?? nullTranslator;
     const { commands } = app;
     const known = new KnownSessions(api);
+    // What sessions are called, and how they hang together, changes with each of these.
+    api.events.connect((_, event) => {
+      if (event.about === 'session') {
+        void known.refresh().catch(() => undefined); // the next event, or a look, asks again
+      }
+    });
     const state = new TimelineState(timeline, known, sessions);
     const acts = new Acts({
       api,

@@ -76,6 +76,7 @@ export class TimelinePanel extends Panel {
     this.grid.menuAsked.connect((_, { row, x, y }) => this._menu(row).open(x, y));
     this.grid.left.connect(() => this._return.back());
     state.changed.connect(this._onState, this);
+    state.stepChanged.connect((_, row) => this._showDetail(row !== null));
     this._onState();
   }
 
@@ -144,7 +145,6 @@ export class TimelinePanel extends Panel {
     }
     if (row !== null) {
       state.setStep(row);
-      this._showDetail(true);
     }
   }
 
@@ -156,7 +156,6 @@ export class TimelinePanel extends Panel {
 
   private _close(): void {
     this._options.state.setStep(null);
-    this._showDetail(false);
     this.grid.focusActive();
   }
 
