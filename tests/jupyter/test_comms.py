@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -128,8 +129,13 @@ class Sender:
         self.dropped: list[Request] = []
         self.refused: list[Request] = []
         self.error: SandboxDied | None = None
+        self.rests = False
         self.comms = Comms(
-            self._ready, self._send, self.dropped.append, lambda r, _: self.refused.append(r)
+            self._ready,
+            self._send,
+            self.dropped.append,
+            lambda r, _: self.refused.append(r),
+            lambda: self.rests,
         )
 
     async def _ready(self) -> None:
@@ -192,3 +198,47 @@ async def test_a_resume_that_was_given_up_refuses_all_that_waited_for_it() -> No
     sender.go.release()
     await sender.comms.sent()
     assert sender.sent == [later]
+
+
+def asks_for_widgets(comm: str = "control") -> list[Request]:
+    """What a page sends as soon as it has a kernel."""
+    opened = {"comm_id": comm, "target_name": "jupyter.widget.control", "data": {}}
+    begun = Request("shell", [b"page"], make("comm_open", opened))
+    return [begun, comm_msg(comm, {"method": "request_states"})]
+
+
+async def test_what_pages_send_by_themselves_brings_nothing_back() -> None:
+    sender = Sender()
+    sender.rests = True
+    sender.live.set()
+    for _ in range(4):
+        sender.go.release()
+    page = asks_for_widgets()
+    for each in page:
+        sender.comms.put(each, behind=False)
+    await asyncio.sleep(0.01)
+    assert sender.sent == [], "nobody wants anything of the session"
+    slid = update(value=1)
+    sender.comms.put(slid, behind=False)  # a person moves a slider
+    await asyncio.sleep(0.01)
+    assert sender.sent == [*page, slid]
+
+
+@pytest.mark.parametrize("by", ["a resume", "a cell"])
+async def test_what_pages_sent_by_themselves_goes_before_whatever_brings_it_back(by: str) -> None:
+    sender = Sender()
+    sender.rests = True
+    sender.live.set()
+    for _ in range(2):
+        sender.go.release()
+    page = asks_for_widgets()
+    for each in page:
+        sender.comms.put(each, behind=False)
+    await asyncio.sleep(0.01)
+    if by == "a resume":
+        sender.rests = False
+        sender.comms.look()
+        await asyncio.sleep(0.01)
+    else:
+        await sender.comms.sent()
+    assert sender.sent == page

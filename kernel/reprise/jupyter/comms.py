@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from reprise.errors import RepriseError
@@ -63,6 +63,31 @@ def update_of(request: Request) -> Update | None:
     return Update(comm, sender, frozenset(state), canonical(paths))
 
 
+#: The comm over which a page asks a kernel for its widgets, by itself, as soon as it is opened.
+CONTROL = "jupyter.widget.control"
+
+
+def unasked(requests: Iterable[Request]) -> bool:
+    """Whether pages sent all of these by themselves: nobody wants anything of the session."""
+    opened: set[str] = set()
+    for request in requests:
+        message = request.message
+        if message.size > LONGEST:
+            return False
+        try:
+            content = message.content()
+        except Malformed:
+            return False
+        comm = content.get("comm_id")
+        if not isinstance(comm, str):
+            return False
+        if message.msg_type == "comm_open" and content.get("target_name") == CONTROL:
+            opened.add(comm)
+        elif comm not in opened:
+            return False
+    return True
+
+
 class Waiting:
     """Requests in the order they came, without the updates that a later one overtook.
 
@@ -105,6 +130,8 @@ class Comms:
 
     ready: returns when messages can be sent. send: sends one; returns when it is on its way.
     drop: answers one that was overtaken. refuse: answers one that could not be sent, and why.
+    rests: whether the session would have to be brought back first, and nobody does. It is not
+      brought back for what pages send by themselves; that waits until somebody does (`look`).
     """
 
     def __init__(
@@ -113,7 +140,12 @@ class Comms:
         send: Callable[[Request], Awaitable[None]],
         drop: Callable[[Request], None],
         refuse: Callable[[Request, Exception], None],
+        rests: Callable[[], bool],
     ) -> None:
+        self._rests = rests
+        self._news = asyncio.Event()
+        #: whether a cell waits for what came before it
+        self._awaited = False
         self._ready = ready
         self._send = send
         self._drop = drop
@@ -128,6 +160,11 @@ class Comms:
             self._drop(overtaken)
         if not behind and self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
+        self.look()
+
+    def look(self) -> None:
+        """The session may be on its way back, or be back."""
+        self._news.set()
 
     def release(self) -> None:
         """No cell is before those that waited behind one."""
@@ -137,12 +174,22 @@ class Comms:
 
     async def sent(self) -> None:
         """Return when all that came is on its way (what waits behind a cell left aside)."""
-        if self._task is not None:
+        if self._task is None:
+            return
+        self._awaited = True
+        self.look()
+        try:
             await asyncio.wait([self._task])
+        finally:
+            self._awaited = False
 
     async def _run(self) -> None:
         try:
             while self._queue:
+                if self._rests() and not self._awaited and unasked(self._queue):
+                    self._news.clear()
+                    await self._news.wait()
+                    continue
                 try:
                     await self._ready()
                 except RepriseError as error:

@@ -90,7 +90,11 @@ class Router:
             self._begin,
         )
         self._comms = Comms(
-            self._when_live, self._send_comm, self._comm_overtaken, self._comm_refused
+            self._when_live,
+            self._send_comm,
+            self._comm_overtaken,
+            self._comm_refused,
+            lambda: not self.session.live and not self.session.resuming,
         )
         self._late = LateOutputs(
             limits.output,
@@ -541,6 +545,7 @@ class Router:
 
     def stands(self) -> None:
         """Tell pages what is unusual, and when it is over: they need not ask again and again."""
+        self._comms.look()
         news = self._status.news() if self._session is not None else None
         if news is not None:
             self._clients.show(make("reprise_status", news), b"status")
