@@ -6,7 +6,7 @@ import { moved } from '../parts/roving';
 import { count, exact, firstLine } from '../parts/words';
 import { StandingBadge } from './badges';
 import { useSkills } from './context';
-import { reference } from './names';
+import { reference, SHIPPED } from './names';
 import { ISkills } from './tokens';
 import { fewTokens, number, scope, tokens } from './words';
 
@@ -116,13 +116,15 @@ function Row(props: {
     >
       <span className="jp-Reprise-skill-line">
         <span className="jp-Reprise-skill-name">{exact(entry.name)}</span>
-        <span className="jp-Reprise-skill-number">{number(version, trans)}</span>
+        {version && <span className="jp-Reprise-skill-number">{number(version, trans)}</span>}
         <StandingBadge standing={entry.standing} />
         <Tokens entry={entry} />
       </span>
       <span className="jp-Reprise-skill-line">
-        {scoped && version && version.scope !== 'personal' && (
-          <span className="jp-Reprise-skill-scope">{scope(version.scope, trans)}</span>
+        {scoped && version?.scope !== 'personal' && (
+          <span className="jp-Reprise-skill-scope">
+            {scope(version === null ? SHIPPED : version.scope, trans)}
+          </span>
         )}
         {version?.deprecated && (
           <span className="jp-Reprise-skill-scope">{trans.__('deprecated')}</span>

@@ -43,18 +43,14 @@ export class SkillsPanel extends ReactWidget {
     return this._active;
   }
 
-  /** Emitted when the search is to have the focus. */
-  get focused(): ISignal<this, void> {
-    return this._focused;
-  }
-
-  /** Shows the scope, and has the search focused. */
+  /** Has the search focused. */
   find(): void {
+    this._wanted = true;
     this._focused.emit();
   }
 
   protected override onActivateRequest(): void {
-    this._focused.emit();
+    this.find();
   }
 
   protected override render(): React.JSX.Element {
@@ -62,6 +58,11 @@ export class SkillsPanel extends ReactWidget {
       <Context.Provider value={this._context}>
         <Panel
           focused={this._focused}
+          wanted={() => {
+            const wanted = this._wanted;
+            this._wanted = false;
+            return wanted;
+          }}
           active={entry => {
             this._active = entry;
           }}
@@ -70,15 +71,21 @@ export class SkillsPanel extends ReactWidget {
     );
   }
 
+  /** Asked for before there was a search to focus. */
+  private _wanted = false;
   private _active: ISkills.IEntry | null = null;
   private readonly _focused = new Signal<this, void>(this);
 }
 
 function Panel(props: {
   focused: ISignal<unknown, void>;
+  wanted: () => boolean;
   active: (entry: ISkills.IEntry) => void;
 }): React.JSX.Element {
+  const { focused } = props;
   const { skills, api, trans, open } = useSkills();
+  // The same function for as long as the panel is there.
+  const [wanted] = React.useState(() => props.wanted);
   const [tab, setTab] = React.useState<string>(ALL);
   const [words, setWords] = React.useState('');
   const [limit, setLimit] = React.useState(STEP);
@@ -109,13 +116,18 @@ function Panel(props: {
   );
   React.useEffect(() => {
     const focus = (): void => {
-      root.current?.querySelector<HTMLElement>('input')?.focus();
+      // A web component, which hands the focus on to its input.
+      const search = root.current?.querySelector<HTMLElement>('.jp-FilterBox');
+      if (search && wanted()) {
+        requestAnimationFrame(() => search.focus());
+      }
     };
-    props.focused.connect(focus);
+    focus();
+    focused.connect(focus);
     return () => {
-      props.focused.disconnect(focus);
+      focused.disconnect(focus);
     };
-  }, [props.focused]);
+  }, [focused, wanted]);
 
   const shared = (scopes.value ?? []).filter(each => each.scope !== 'personal');
   const tabs: ITab<string>[] = [
