@@ -18,6 +18,9 @@ import type { TimelineState } from './state';
 import { TimelineCommands } from './tokens';
 import type { IStepRow } from './tokens';
 
+/** CSS pixels below which a line has room for what was asked alone. */
+const NARROW = 480;
+
 export class TimelinePanel extends Panel {
   constructor(
     private readonly _options: {
@@ -113,10 +116,12 @@ export class TimelinePanel extends Panel {
   protected override onAfterAttach(msg: Message): void {
     super.onAfterAttach(msg);
     this.node.addEventListener('focusin', this);
+    this._width.observe(this.node);
   }
 
   protected override onBeforeDetach(msg: Message): void {
     this.node.removeEventListener('focusin', this);
+    this._width.disconnect();
     super.onBeforeDetach(msg);
   }
 
@@ -190,6 +195,10 @@ export class TimelinePanel extends Panel {
   private readonly _trans: TranslationBundle;
   private readonly _divider: Divider;
   private readonly _detail: DetailWidget;
+  // A class, since a container query is asked anew with each line that is drawn while scrolling.
+  private readonly _width = new ResizeObserver(() =>
+    this.toggleClass('jp-mod-narrow', this.node.clientWidth < NARROW)
+  );
   private readonly _return = new FocusReturn();
   private _filter = '';
 }
