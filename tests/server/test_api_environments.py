@@ -74,6 +74,8 @@ def test_they_are_listed_and_shown(client: httpx.Client, folder: Path) -> None:
     said = client.get("environments").json()
     assert [each["environment"] for each in said["environments"]] == ["default", "ours"]
     assert "not JSON" in said["broken"]["broken"]
+    assert said["environments"][1]["network"] == ["api.example.org"]
+    assert (said["usual"], said["backend"], said["isolated"]) == ("default", "process", False)
     shown = client.get("environments/ours").json()
     assert shown["limits"]["memory"] == 1 << 30
     assert shown["set"] == ["memory"]

@@ -2588,6 +2588,8 @@ export interface components {
         };
         EnvironmentOrSession: string;
         Environments: {
+            /** @description What starts sandboxes on this server */
+            backend: string;
             /** @description Why an environment cannot be read, by its name */
             broken: {
                 [key: string]: string;
@@ -2600,9 +2602,19 @@ export interface components {
                 /** @description Whether what it stands on is on this machine */
                 here: boolean;
                 image: string | null;
+                /** @description Places that its sandboxes may reach */
+                network: string[];
+                /** @enum {unknown} */
+                output: "auto" | "static" | "live";
                 /** @description Ids; null where what it stands on is the machine's own prefix */
                 sessions: string[] | null;
+                /** @description Whose members alone may use it */
+                team: string | null;
             }[];
+            /** @description Whether that is a wall around what runs */
+            isolated: boolean;
+            /** @description What sessions get where nobody chooses */
+            usual: string;
         };
         /**
          * Something happened in a conversation with the agent that this server runs

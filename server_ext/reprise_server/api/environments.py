@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from typing import Any, Final
 
 from reprise.client.environments import (
+    InUse,
     as_json,
     in_use,
     listed,
@@ -25,11 +27,13 @@ from reprise.sandbox.environment import difference
 from reprise.sandbox.named import NamedEnvironment, environments, load, remove
 from reprise.sandbox.named_network import network_allow, network_deny
 from reprise.sandbox.network import PACKAGE_INDEX, NetworkRules
+from reprise.settings import BACKEND, DEFAULT_BACKEND, DEFAULT_ENVIRONMENT, ENVIRONMENT
 from reprise_server.api import governance
 from reprise_server.api.base import Answer, Asked, Endpoint, operation
 from reprise_server.api.environment_work import building, checking
 from reprise_server.api.governance import Act
 from reprise_server.api.host_rules import must_not_be_denied
+from reprise_server.api.isolation import isolated
 from reprise_server.api.refusals import Refused
 
 _RESOURCE: Final = "reprise-environments"
@@ -49,10 +53,16 @@ class EnvironmentsEndpoint(Endpoint):
             found, broken = [], {}
             for name in environments():
                 try:
-                    found.append(listed(load(name), used))
+                    found.append(_in_list(load(name), used))
                 except RepriseError as error:
                     broken[name] = str(error)
-            return {"environments": found, "broken": broken}
+            return {
+                "environments": found,
+                "broken": broken,
+                "usual": os.environ.get(ENVIRONMENT) or DEFAULT_ENVIRONMENT,
+                "backend": os.environ.get(BACKEND) or DEFAULT_BACKEND,
+                "isolated": isolated(),
+            }
 
         return await asyncio.to_thread(look)
 
@@ -218,6 +228,16 @@ def _told(environment: NamedEnvironment) -> dict[str, Any]:
     said = as_json(environment)
     said["network"] = _network(environment.network)
     return {**said, "packages": packages, "missing": missing}
+
+
+def _in_list(environment: NamedEnvironment, used: InUse) -> dict[str, Any]:
+    rules = environment.network
+    return {
+        **listed(environment, used),
+        "network": [*sorted(rules.allow), *sorted(rules.private)],
+        "output": environment.output,
+        "team": environment.team,
+    }
 
 
 def _absent(name: str, what: str) -> Refused:
