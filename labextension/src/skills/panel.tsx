@@ -22,6 +22,9 @@ const STEP = 100;
 /** Milliseconds after the last key until the server is asked. */
 const TYPED = 200;
 
+/** Frames in which a panel that was just opened comes into view. */
+const FRAMES = 30;
+
 const ALL = 'all';
 const PROMOTIONS = 'promotions';
 const GROUP = 'jp-reprise-skills';
@@ -116,10 +119,9 @@ function Panel(props: {
   );
   React.useEffect(() => {
     const focus = (): void => {
-      // A web component, which hands the focus on to its input.
       const search = root.current?.querySelector<HTMLElement>('.jp-FilterBox');
       if (search && wanted()) {
-        requestAnimationFrame(() => search.focus());
+        focusSoon(search, FRAMES);
       }
     };
     focus();
@@ -239,6 +241,16 @@ function Panel(props: {
       )}
     </div>
   );
+}
+
+/** A web component hands the focus on to its input, once it has one and is in view. */
+function focusSoon(search: HTMLElement, frames: number): void {
+  requestAnimationFrame(() => {
+    search.focus();
+    if (document.activeElement !== search && frames > 0 && search.isConnected) {
+      focusSoon(search, frames - 1);
+    }
+  });
 }
 
 function Search(props: { show: (words: string) => void }): React.JSX.Element {

@@ -41,25 +41,28 @@ test('a reference and a name are the same thing', () => {
 
 test('a line of arguments is divided as a shell divides it', () => {
   fc.assert(
-    fc.property(fc.string({ unit: fc.constantFrom(...Array.from('ab \\"\'$;&|*~é')), maxLength: 20 }), line => {
-      const found = argumentsOf(line);
-      if (typeof found === 'string') {
-        expect(["'", '"']).toContain(found);
-        return;
+    fc.property(
+      fc.string({ unit: fc.constantFrom(...Array.from('ab \\"\'$;&|*~é')), maxLength: 20 }),
+      line => {
+        const found = argumentsOf(line);
+        if (typeof found === 'string') {
+          expect(["'", '"']).toContain(found);
+          return;
+        }
+        // What is no quote, blank or backslash is a letter here; a shell is told so.
+        const quoted = line.replace(/[$;&|*~]/g, 'x');
+        const again = argumentsOf(quoted);
+        expect(typeof again).not.toBe('string');
+        if (!/\\$/.test(quoted)) {
+          const shell = execFileSync(
+            'sh',
+            ['-c', `for each in ${quoted}; do printf '%s\\0' "$each"; done`],
+            { encoding: 'utf8' }
+          );
+          expect(again).toEqual(shell.split('\0').slice(0, -1));
+        }
       }
-      // What is no quote, blank or backslash is a letter here; a shell is told so.
-      const quoted = line.replace(/[$;&|*~]/g, 'x');
-      const again = argumentsOf(quoted);
-      expect(typeof again).not.toBe('string');
-      if (!/\\$/.test(quoted)) {
-        const shell = execFileSync(
-          'sh',
-          ['-c', `for each in ${quoted}; do printf '%s\\0' "$each"; done`],
-          { encoding: 'utf8' }
-        );
-        expect(again).toEqual(shell.split('\0').slice(0, -1));
-      }
-    }),
+    ),
     { numRuns: 100 }
   );
 });

@@ -1,0 +1,119 @@
+// Who may decide what, and how names of strangers stand in the page.
+
+import { nullTranslator } from '@jupyterlab/translation';
+import { Signal } from '@lumino/signaling';
+import { cleanup, render, screen } from '@testing-library/react';
+import * as React from 'react';
+import { afterEach, expect, test, vi } from 'vitest';
+
+import { Context, IContext, IOpener } from '../../src/skills/context';
+import { FindingList } from '../../src/skills/findings';
+import { SkillList } from '../../src/skills/list';
+import { mayDecide } from '../../src/skills/promoting';
+import { Source } from '../../src/skills/preview';
+import { entryOf } from '../../src/skills/service';
+import { ISkills } from '../../src/skills/tokens';
+import { me, promotion, version } from './catalog';
+
+afterEach(cleanup);
+
+const open = { skill: vi.fn(), step: vi.fn() } as unknown as IOpener;
+
+function within(children: React.ReactNode, skills: Partial<ISkills> = {}): React.JSX.Element {
+  const context = {
+    skills: {
+      changed: new Signal({}),
+      cost: () => new Promise(() => undefined),
+      ...skills
+    } as unknown as ISkills,
+    trans: nullTranslator.load('reprise'),
+    open
+  } as unknown as IContext;
+  return <Context.Provider value={context}>{children}</Context.Provider>;
+}
+
+test.each([
+  ['who asked for it', promotion(), me('anna'), 'reviewer', 'own'],
+  ['who added what is promoted', promotion({ by: 'carla' }), me('anna'), 'admin', 'own'],
+  ['a reviewer', promotion(), me('ben'), 'reviewer', 'yes'],
+  ['an admin', promotion(), me('ben'), 'admin', 'yes'],
+  ['a member', promotion(), me('ben'), 'member', 'role'],
+  ['somebody on the server of another', promotion(), me('ben', false), 'reviewer', 'server']
+] as const)('%s may decide a promotion or is told why not', (_, of, who, role, may) => {
+  expect(mayDecide(of, who, [{ scope: 'team/ml', role }])).toBe(may);
+});
+
+test('of a team that one is not in nothing is decided', () => {
+  expect(mayDecide(promotion(), me('ben'), [{ scope: 'team/other', role: 'admin' }])).toBe('role');
+});
+
+test('names and descriptions are text, with what nobody sees written out', () => {
+  const hostile = version({
+    name: '<img src=x onerror=alert(1)>',
+    description: 'a\u202eb <script>alert(1)</script>'
+  });
+  const { container } = render(
+    within(
+      <SkillList
+        entries={[entryOf(hostile)]}
+        total={1}
+        more={null}
+        scoped
+        label="one"
+        active={() => undefined}
+      />
+    )
+  );
+  expect(container.querySelector('img, script')).toBeNull();
+  expect(screen.getByRole('option').textContent).toContain('<img src=x onerror=alert(1)>');
+  expect(screen.getByRole('option').textContent).toContain('a\\u202eb <script>');
+});
+
+test('a row of another scope says so, and opens exactly its version', () => {
+  const of = version({ scope: 'team/ml', number: 7 });
+  render(
+    within(
+      <SkillList
+        entries={[entryOf(of)]}
+        total={1}
+        more={null}
+        scoped
+        label="one"
+        active={() => undefined}
+      />
+    )
+  );
+  expect(screen.getByRole('option').textContent).toContain('Team ml');
+  screen.getByRole('option').click();
+  expect(open.skill).toHaveBeenCalledWith({ skill: 'count-rows@7', scope: 'team/ml' });
+});
+
+test('a huge text is shown in part, with its true size; a finding leads to its line', () => {
+  const go = vi.fn();
+  const { container } = render(
+    within(
+      <>
+        <Source text={`${'x'.repeat(5_000)}\n${'line\n'.repeat(5_000)}`} label="text" />
+        <FindingList
+          findings={[
+            {
+              rule: 'hidden-text',
+              severity: 'error',
+              path: 'a\u202eb.md',
+              line: 4,
+              text: '<b>x</b>',
+              mend: 'y'
+            }
+          ]}
+          go={go}
+        />
+      </>
+    )
+  );
+  expect(container.querySelectorAll('[data-line]')).toHaveLength(2_000);
+  expect(container.textContent).toContain('3,000 more characters');
+  expect(container.textContent).toContain('2,000 of 5,002 lines.');
+  expect(container.querySelector('.jp-Reprise-skill-findings b')).toBeNull();
+  screen.getByRole('button', { name: 'a\\u202eb.md:4' }).click();
+  expect(go).toHaveBeenCalledWith('a\u202eb.md', 4);
+});
