@@ -39,6 +39,7 @@ export function TextDiff(props: {
   );
   const counts = React.useMemo(() => counted(before, after), [before, after]);
   const tooLarge = large !== undefined && total > LARGE_LINES;
+  const one = before === after ? null : before === '' ? 'added' : after === '' ? 'removed' : null;
 
   React.useEffect(() => {
     const node = holder.current;
@@ -73,7 +74,12 @@ export function TextDiff(props: {
     };
     let editors: EditorView[];
     let destroy: () => void;
-    if (wide) {
+    if (one !== null) {
+      // All of it came, or went: there is nothing to stand beside it.
+      const editor = new EditorView({ doc: before + after, parent: node, extensions: shared });
+      editors = [editor];
+      destroy = () => editor.destroy();
+    } else if (wide) {
       const merged = new MergeView({
         a: { doc: before, extensions: shared },
         b: { doc: after, extensions: shared },
@@ -117,7 +123,7 @@ export function TextDiff(props: {
       current = false;
       destroy();
     };
-  }, [before, after, label, languages, language, wide, tooLarge]);
+  }, [before, after, label, languages, language, wide, tooLarge, one]);
 
   const moved = (event: React.KeyboardEvent): void => {
     if (
@@ -166,7 +172,7 @@ export function TextDiff(props: {
       </div>
       <div
         ref={holder}
-        className={`jp-Reprise-diff-texts ${wide ? 'jp-mod-split' : 'jp-mod-unified'}`}
+        className={`jp-Reprise-diff-texts ${one !== null ? `jp-mod-${one}` : wide ? 'jp-mod-split' : 'jp-mod-unified'}`}
       />
     </div>
   );

@@ -45,11 +45,11 @@ def decision_page(
     buttons = "".join(_button(each, nonces[each.option]) for each in choices)
     parts = "".join(_part(each, nonces[each.option]) for each in choices if _opens(each))
     body = (
-        f'<main data-decision="{_text(identity)}" data-left="{max(0, int(left_s * 1000))}"'
+        f'<main aria-labelledby="title" data-decision="{_text(identity)}" data-left="{max(0, int(left_s * 1000))}"'
         f' data-ending="{_text(matter.ending)}">'
         f'<header><h1 id="title">{_text(matter.title)}</h1>'
         '<p class="left">ends in <span id="left" aria-hidden="true"></span></p></header>'
-        f"{_scroll(matter.said, 'Exactly what was asked for')}"
+        f"{_scroll(matter.said, f'Exactly what was asked for: {matter.title}')}"
         f'<p class="why">Why asked: {_text(matter.why)}</p>'
         f'{parts}<footer role="group" aria-labelledby="title">{buttons}</footer>'
         '<p class="told" id="told" role="status"></p></main>'

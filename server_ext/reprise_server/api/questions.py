@@ -80,11 +80,7 @@ def matter_of(
     """An approval as it is shown. matched: of each option that lasts, the calls of before that its
     rule would have matched too.  rejected: the parts that are left out of it."""
     act = question.body["act"]
-    asked = act["input"]
-    if rejected:
-        edits = [edit for edit in asked["edits"] if edit["cell"] not in rejected]
-        asked = {**asked, "edits": edits, "rejected already": sorted(rejected)}
-    said = list(leaves("", asked))
+    said = list(_by_cells(act["input"], rejected) or leaves("", act["input"]))
     if act.get("skill") is not None:
         skill = act["skill"]
         told = f"{skill['scope']}:{skill['name']} sha256:{skill['digest']} ({skill['standing']})"
@@ -111,15 +107,33 @@ def parts_of_matter(question: Open, matched: Mapping[str, Sequence[str]]) -> Par
     return Parts(each, lambda rejected: matter_of(question, matched, rejected))
 
 
+def _by_cells(asked: Mapping[str, Any], rejected: Collection[str]) -> list[tuple[str, str]]:
+    """A batch of edits, but for those of some cells; nothing for any other call."""
+    if set(asked) != {"notebook", "edits"}:
+        return []
+    said = [("notebook", str(asked["notebook"]))]
+    if rejected:
+        said.append(("rejected already, so left out", "\n".join(sorted(rejected))))
+    return said + [
+        (f"{number} · cell {edit['cell']} · {named}", text)
+        for number, edit in enumerate(asked["edits"], 1)
+        if edit["cell"] not in rejected
+        for named, text in [_edit(edit)]
+    ]
+
+
+def _edit(edit: Mapping[str, Any]) -> tuple[str, str]:
+    """All of an edit but its cell. What is written stands by itself, and reads as it will."""
+    more = {key: value for key, value in edit.items() if key not in ("do", "cell", "source")}
+    named = [str(edit["do"]), *(f"{key} {value}" for key, value in more.items() if value != "")]
+    if edit.get("after") == "":
+        named.append("at the top")
+    return " · ".join(named), str(edit.get("source", ""))
+
+
 def _part(question: Open, cell: str, edits: Sequence[Mapping[str, Any]]) -> Matter:
-    """The edits of one cell. What is written stands by itself, so that it reads as it will."""
-    said: list[tuple[str, str]] = []
-    for edit in edits:
-        more = {key: value for key, value in edit.items() if key not in ("do", "cell", "source")}
-        named = " · ".join(f"{key} {value}" for key, value in more.items() if value != "")
-        if edit.get("after") == "":
-            named += " · at the top"
-        said.append((f"{edit['do']} · {named}", str(edit.get("source", ""))))
+    """The edits of one cell."""
+    said = [_edit(edit) for edit in edits]
     does = " and ".join(dict.fromkeys(str(edit["do"]) for edit in edits))
     choices = (
         Choice(ACCEPT, "Accept", "accept"),
