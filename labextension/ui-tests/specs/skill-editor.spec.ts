@@ -2,7 +2,7 @@
 
 import type { Locator, Page } from '@playwright/test';
 
-import { accessible, expect, setTheme, test } from '../fixtures/lab';
+import { accessible, dismissLost, expect, setTheme, test } from '../fixtures/lab';
 import { add, COUNT } from '../fixtures/skills';
 
 function tab(page: Page): Locator {
@@ -126,6 +126,7 @@ test('what is not saved is asked about, kept over a reload, and thrown away only
 
   // What could not be saved is still there, and says why.
   await server.server('stop');
+  await dismissLost(page);
   await tab(page).getByRole('button', { name: 'Save version' }).click();
   await expect(tab(page).getByRole('alert').first()).toContainText('cannot be reached');
   await expect(text(page)).toContainText('Mine.');

@@ -5,6 +5,7 @@ import { promises as fs } from 'fs';
 
 import {
   accessible,
+  dismissLost,
   expect,
   openNotebook,
   runCell,
@@ -302,6 +303,7 @@ test('what is shown stays while the server is away, and is as it is afterwards',
   const shown = await openSkill(page, { skill: 'stays' });
   await expect(shown).toContainText('One.');
   await server.server('stop');
+  await dismissLost(page);
   await panel(page).getByTitle('Look again').click();
   await expect(panel(page)).toContainText('Connection lost. What you see is as of');
   await expect(panel(page).getByRole('option', { name: /stays/ })).toBeVisible();
