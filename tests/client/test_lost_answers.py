@@ -24,9 +24,11 @@ from reprise.client import (
     aconnect,
 )
 from reprise.client import line as line_module
+from reprise.client import reach as reach_module
 from reprise.errors import LeaseHeld, RepriseError, UsageError
 from reprise.jupyter.sidecar import read_sidecar
 from reprise.log.postgres import Log
+from reprise.log.store import SessionInfo
 from tests.client.conftest import Connect
 from tests.fixtures.kernel import Database, Kernel, Kernels
 
@@ -363,3 +365,46 @@ async def test_an_agents_steps_are_recorded_as_its_own(connect: Connect) -> None
     await kernel.get("made")
     (kept,) = await kernel.artifacts()
     assert kept.actor == Actor("agent", "talk-1", 3)
+
+
+async def test_a_kernel_that_has_its_session_and_has_not_said_so_yet_is_waited_for(
+    kernels: Kernels, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the process before it left in its file is nobody's: neither a pid nor a token."""
+    first = kernels("process")
+    first.client().run("x = 1")
+    first.kill("router")
+    second = kernels.again(first, REPRISE_FAILPOINT="lease-taken:pause")
+    process = psutil.Process(second.process.pid)
+    while process.status() != psutil.STATUS_STOPPED:
+        await asyncio.sleep(0.01)
+    looked = 0
+    look = reach_module.running_kernel
+
+    def counted(info: SessionInfo) -> Path | None:
+        nonlocal looked
+        looked += 1
+        return look(info)
+
+    monkeypatch.setattr(reach_module, "running_kernel", counted)
+    env = {"REPRISE_DSN": database.dsn, "REPRISE_HOME": str(database.home)}
+    connecting = asyncio.create_task(
+        aconnect(
+            second.session,
+            start=False,
+            env=env,
+            actor=Actor("agent", "talk", 1),
+            patience=Patience(start=60, answer=60, back=60),
+        )
+    )
+    try:
+        while looked < 3:
+            await asyncio.sleep(0.01)
+        assert not connecting.done()
+    finally:
+        process.resume()
+    async with await connecting as kernel:
+        ran = await asyncio.wait_for(kernel.run("x + 1"), 60)
+        assert ran.value == "2"
+    recorded = await asyncio.to_thread(database.read, second.session)
+    assert recorded.steps[-1].step.new.actor.kind == "agent"

@@ -20,17 +20,42 @@ def running_kernel(info: SessionInfo) -> Path | None:
 
     The log says who holds it; its command line says where its connection file is, which may be
     in any folder (nbclient and others use none of Jupyter's); its sidecar confirms the session.
+    What a process that died left in that file confirms nothing.
     """
-    holder = info.holder or {}
-    if holder.get("host") != platform.node():
-        return None
-    try:
-        argv = Path(f"/proc/{int(holder.get('pid', 0))}/cmdline").read_bytes().split(b"\0")
-        connection = Path(os.fsdecode(argv[argv.index(b"-f") + 1]))
-    except (OSError, ValueError, IndexError, TypeError):
+    connection = _connection(info)
+    if connection is None:
         return None
     found = read_sidecar(connection)
-    return connection if found is not None and found["session"] == str(info.id) else None
+    ours = found is not None and found["session"] == str(info.id)
+    return connection if ours and kernel_pid(connection) == _pid(info) else None
+
+
+def beginning_kernel(info: SessionInfo) -> bool:
+    """Whether a kernel here has taken the session and is about to say so in its file, where the
+    process before it left one."""
+    connection = _connection(info)
+    return (
+        connection is not None
+        and read_sidecar(connection) is not None
+        and kernel_pid(connection) is None
+    )
+
+
+def _pid(info: SessionInfo) -> int:
+    holder = info.holder or {}
+    pid = holder.get("pid")
+    return pid if type(pid) is int and holder.get("host") == platform.node() else 0
+
+
+def _connection(info: SessionInfo) -> Path | None:
+    """The connection file of the process here that holds a session, as its command line says."""
+    if not _pid(info):
+        return None
+    try:
+        argv = Path(f"/proc/{_pid(info)}/cmdline").read_bytes().split(b"\0")
+        return Path(os.fsdecode(argv[argv.index(b"-f") + 1]))
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def known_kernel(session: uuid.UUID) -> Path | None:

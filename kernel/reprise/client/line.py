@@ -89,10 +89,14 @@ class Line:
             async with asyncio.timeout(timeout_s):
                 while not self.gone:
                     found = read_sidecar(self.connection)
+                    # The file may be of the process before, until this one has its session.
+                    pid = kernel_pid(self.connection)
                     if (
                         found is not None
                         and isinstance(found.get("agent_token"), str)
-                        and kernel_pid(self.connection) == self._pid
+                        and pid is not None
+                        and found.get("pid") == pid
+                        and self._pid in (None, pid)
                     ):
                         return found
                     # Nobody tells of a file's being written.

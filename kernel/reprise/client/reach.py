@@ -17,7 +17,7 @@ from reprise.client.alive import kernel_pid
 from reprise.client.beside import notebook_folder
 from reprise.client.environment import environment_of
 from reprise.client.failures import ClientClosed, KernelGone, NoAnswer
-from reprise.client.holder import held_elsewhere, known_kernel, running_kernel
+from reprise.client.holder import beginning_kernel, held_elsewhere, known_kernel, running_kernel
 from reprise.client.line import Line, open_line
 from reprise.client.started import OwnKernel, Start, start_kernel
 from reprise.errors import SessionNotFound, UnavailableError
@@ -255,9 +255,15 @@ class Reach:
             elif info is None or not _holds(info):
                 if loop.time() - begun >= wait_s:
                     return await self._started(info)
-            elif loop.time() - begun > max(wait_s, RELEASE_S):
+            elif loop.time() - begun > self._grace_s(info, wait_s):
                 raise held_elsewhere(info)
             await asyncio.sleep(LOOK_S)
+
+    def _grace_s(self, info: SessionInfo, wait_s: float) -> float:
+        """How long whoever holds the session may be one that cannot be asked yet."""
+        if beginning_kernel(info):
+            return self.patience.start
+        return max(wait_s, RELEASE_S)
 
     async def _look(self) -> tuple[Path | None, SessionInfo | None]:
         found = known_kernel(self.session)
