@@ -192,7 +192,7 @@ function Editor(props: {
       aria-label={trans.__('Editor of %1', draft.folder)}
     >
       <ConnectionNotice connection={api.connection} trans={trans} />
-      <header className="jp-Reprise-skill-bar">
+      <div className="jp-Reprise-skill-bar">
         <h2>{exact(draft.folder)}</h2>
         <span className="jp-Reprise-secondary" role="status">
           {saving
@@ -236,7 +236,7 @@ function Editor(props: {
         >
           {trans.__('Throw away changes…')}
         </button>
-      </header>
+      </div>
       {told?.error !== undefined && <ErrorNotice error={told.error} trans={trans} again={save} />}
       {told?.reference && !draft.dirty && base !== null && (
         <Notice

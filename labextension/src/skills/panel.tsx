@@ -1,7 +1,14 @@
 // The Skills panel: scopes as tabs, a search, the list, promotions that wait, and where files are dropped.
 
 import { ReactWidget } from '@jupyterlab/apputils';
-import { addIcon, Button, FilterBox, refreshIcon, fileUploadIcon } from '@jupyterlab/ui-components';
+import {
+  addIcon,
+  Button,
+  fileUploadIcon,
+  InputGroup,
+  refreshIcon,
+  searchIcon
+} from '@jupyterlab/ui-components';
 import { Signal, ISignal } from '@lumino/signaling';
 import * as React from 'react';
 
@@ -22,8 +29,8 @@ const STEP = 100;
 /** Milliseconds after the last key until the server is asked. */
 const TYPED = 200;
 
-/** Frames in which a panel that was just opened comes into view. */
-const FRAMES = 30;
+/** Characters of a search, as the server takes them. */
+const MOST_WORDS = 200;
 
 const ALL = 'all';
 const PROMOTIONS = 'promotions';
@@ -93,7 +100,7 @@ function Panel(props: {
   const [words, setWords] = React.useState('');
   const [limit, setLimit] = React.useState(STEP);
   const [over, setOver] = React.useState(0);
-  const root = React.useRef<HTMLDivElement>(null);
+  const input = React.useRef<HTMLInputElement>(null);
 
   const scopes = useAsked('scopes', () => skills.scopes());
   const promotions = useAsked('promotions', () => skills.promotions());
@@ -119,9 +126,8 @@ function Panel(props: {
   );
   React.useEffect(() => {
     const focus = (): void => {
-      const search = root.current?.querySelector<HTMLElement>('.jp-FilterBox');
-      if (search && wanted()) {
-        focusSoon(search, FRAMES);
+      if (input.current !== null && wanted()) {
+        input.current.focus();
       }
     };
     focus();
@@ -150,7 +156,6 @@ function Panel(props: {
 
   return (
     <div
-      ref={root}
       className={`jp-Reprise-skills-body${over > 0 ? ' jp-mod-over' : ''}`}
       onDragEnter={event => {
         if (event.dataTransfer.types.includes('Files')) {
@@ -203,7 +208,7 @@ function Panel(props: {
           </Button>
         </div>
       </div>
-      <Search show={setWords} />
+      <Search input={input} show={setWords} />
       <Tabs
         group={GROUP}
         label={trans.__('Scopes')}
@@ -243,28 +248,25 @@ function Panel(props: {
   );
 }
 
-/** A web component hands the focus on to its input, once it has one and is in view. */
-function focusSoon(search: HTMLElement, frames: number): void {
-  requestAnimationFrame(() => {
-    search.focus();
-    if (document.activeElement !== search && frames > 0 && search.isConnected) {
-      focusSoon(search, frames - 1);
-    }
-  });
-}
-
-function Search(props: { show: (words: string) => void }): React.JSX.Element {
+function Search(props: {
+  input: React.RefObject<HTMLInputElement>;
+  show: (words: string) => void;
+}): React.JSX.Element {
   const { trans } = useSkills();
   const timer = React.useRef<ReturnType<typeof setTimeout>>(undefined);
   React.useEffect(() => () => clearTimeout(timer.current), []);
   return (
-    <div className="jp-Reprise-skills-search">
-      <FilterBox
+    <div className="jp-Reprise-skills-search" role="search">
+      <InputGroup
+        inputRef={props.input}
+        type="search"
+        aria-label={trans.__('Search skills')}
         placeholder={trans.__('Search skills')}
-        useFuzzyFilter={false}
-        updateFilter={(_, query) => {
+        maxLength={MOST_WORDS}
+        rightIcon={searchIcon}
+        onChange={event => {
           clearTimeout(timer.current);
-          timer.current = setTimeout(props.show, TYPED, (query ?? '').slice(0, 200));
+          timer.current = setTimeout(props.show, TYPED, event.target.value);
         }}
       />
     </div>

@@ -213,7 +213,7 @@ function Promotion(props: {
   };
   return (
     <>
-      <header className="jp-Reprise-skill-head">
+      <div className="jp-Reprise-skill-head">
         <div className="jp-Reprise-skill-titles">
           <h2>
             {exact(version.name)} <span aria-hidden="true">→</span>
@@ -335,7 +335,7 @@ function Promotion(props: {
             </button>
           </div>
         )}
-      </header>
+      </div>
       <section className="jp-Reprise-skill-view" aria-label={trans.__('What it changes')}>
         <h3>{trans.__('What it changes there')}</h3>
         <Changes

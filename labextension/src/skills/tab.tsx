@@ -217,7 +217,7 @@ function Head(props: {
   const { trans, open } = useSkills();
   const { version } = entry;
   return (
-    <header className="jp-Reprise-skill-head">
+    <div className="jp-Reprise-skill-head">
       <div className="jp-Reprise-skill-titles">
         <h2>{exact(entry.name)}</h2>
         <span className="jp-Reprise-skill-number">{number(version, trans)}</span>
@@ -275,7 +275,7 @@ function Head(props: {
         </Notice>
       )}
       <Actions entry={entry} />
-    </header>
+    </div>
   );
 }
 
