@@ -38,6 +38,8 @@ test('a notebook is worked in with an agent, survives its sandbox, and can be go
   server,
   name
 }) => {
+  // A whole story: many steps, three kernels.
+  test.slow();
   const notebook = `${name}.ipynb`;
   const skill = 'sum-by-region';
   await server.notebook(notebook, [
@@ -128,11 +130,10 @@ test('a notebook is worked in with an agent, survives its sandbox, and can be go
 
   await test.step('the history forks at a step', async () => {
     const { steps } = await server.api('GET', `sessions/${session}/steps?kind=cell`);
-    await execute(page, 'reprise:fork', { session, step: steps[1].seq });
-    const dialog = page.locator('.jp-Dialog');
-    if (await dialog.isVisible().catch(() => false)) {
-      await dialog.locator('.jp-mod-accept').click();
-    }
+    // It asks for a name, so the command goes on while we answer.
+    const forked = execute(page, 'reprise:fork', { session, step: steps[1].seq });
+    await page.locator('.jp-Dialog .jp-mod-accept').click();
+    await forked;
     await expect
       .poll(async () => (await server.api('GET', `sessions/${session}/forks`)).forks.length)
       .toBe(1);
