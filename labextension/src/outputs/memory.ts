@@ -18,8 +18,8 @@ export interface IMemory {
 
 /** A cell of the notebook, as far as it matters here. */
 export interface ICellNow {
+  /** Its prompt number. */
   readonly count: number | null;
-  readonly outputs: number;
 }
 
 /** What the notebook's metadata say; null where they say nothing usable. */
@@ -51,15 +51,15 @@ export function withMemory(
  * Whether a cell has missed its newest step.
  *
  * @param known the last step that the notebook shows, as a step of this session; null: not said.
- * Then a cell that somebody ran elsewhere is told by what it holds: no prompt number and nothing
- * below it, or a lower prompt number than the step's.
+ * Then it is told by what the cell holds: no prompt number, as while a cell runs, or a lower one
+ * than the step's.
  */
 export function missed(step: ICellStep, known: number | null, cell: ICellNow): boolean {
   if (known !== null) {
     return step.seq > known;
   }
   if (cell.count === null) {
-    return cell.outputs === 0;
+    return true;
   }
   return step.execution_count !== null && cell.count < step.execution_count;
 }

@@ -326,9 +326,8 @@ class PanelCell implements ICell, IDisposable {
     return this._isDisposed;
   }
 
-  get now(): { count: number | null; outputs: number } {
-    const { executionCount, outputs } = this._model;
-    return { count: executionCount ?? null, outputs: outputs.length };
+  get now(): { count: number | null } {
+    return { count: this._model.executionCount ?? null };
   }
 
   show(told: IShown, live: boolean): void {

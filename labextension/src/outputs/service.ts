@@ -176,6 +176,13 @@ export class Outputs implements IDisposable {
 
   /** A cell of this page was run: what came before is not its step any more. */
   ran(cell: string): void {
+    const session = this._session();
+    if (session !== null && this._known?.session === session && this._knownOf(session) !== null) {
+      if (this._cells.memory?.session !== session || this._cells.memory.step === null) {
+        // Saved while the cell runs, the notebook says up to where it shows the session.
+        this._cells.memory = this._known;
+      }
+    }
     const followed = this._followed.get(cell);
     if (followed !== undefined) {
       this._leave(followed);
@@ -316,7 +323,10 @@ export class Outputs implements IDisposable {
       // Batches are numbered from 0, so the last one that the notebook has:
       const after = has?.outputs ? `${told.own}.${has.outputs - 1}` : '0.0';
       const late = await this._server.shown(session, step.seq, after);
-      this._cells.change(counts, () => cell.addLate(shown, late));
+      this._cells.change(counts, () => {
+        cell.addLate(shown, late);
+      });
+      await this._touch(session, late, counts);
       return true;
     }
     this._left.delete(step.seq);

@@ -134,7 +134,7 @@ class Cell implements ICell {
   answer: ((value: string) => Promise<void>) | null = null;
 
   get now(): ICellNow {
-    return { count: this.count, outputs: this.texts.length };
+    return { count: this.count };
   }
 
   show(told: IShown, live: boolean): void {
@@ -310,6 +310,16 @@ test('a running step that asks is answered here, and asks no more when another h
   step.question = null;
   await pass(5);
   expect(notebook.cell('a')!.question).toBeNull();
+});
+
+test('a notebook that is saved while its first cell runs says up to where it shows the session', async () => {
+  const notebook = new Notebook('a');
+  const outputs = page(notebook);
+  outputs.look();
+  await pass();
+  expect(notebook.memory).toBeNull();
+  outputs.ran('a');
+  expect(notebook.memory).toEqual(memory(-1));
 });
 
 test('what this page runs itself shows itself, unless its connection was lost', async () => {

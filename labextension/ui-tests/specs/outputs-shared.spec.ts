@@ -11,13 +11,12 @@ test('one page writes what its cell shows; when it is closed, another one goes o
   name
 }) => {
   const notebook = `${name}.ipynb`;
-  const path = `RTC:${notebook}`;
   await server.notebook(notebook, [TICKING, '6 * 7']);
-  await page.goto(`${server.url}/lab/tree/${path}?reset`);
+  await page.goto(`${server.url}/lab/tree/${notebook}?reset`);
   await cellAt(page, 0).waitFor();
   await kernelIdle(page);
   const other = await page.context().newPage();
-  await reopen(other, server, path);
+  await reopen(other, server, notebook);
   await start(page, 0);
   await expect(outputAt(page, 0)).toContainText('tick 3');
   await expect(outputAt(other, 0)).toContainText('tick 3');
@@ -26,7 +25,7 @@ test('one page writes what its cell shows; when it is closed, another one goes o
   expect((await outputsOf(other, 0)).map(each => each.text)).toEqual([ALL_TICKS]);
   // And who comes later finds it there, once.
   const third = await other.context().newPage();
-  await reopen(third, server, path);
+  await reopen(third, server, notebook);
   await kernelIdle(third);
   await runCell(third, 1);
   expect((await outputsOf(third, 0)).map(each => each.text)).toEqual([ALL_TICKS]);
