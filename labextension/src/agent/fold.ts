@@ -64,7 +64,7 @@ export function fold(before: Conversation, entry: Entry): Conversation {
   if (entry.seq <= before.seq) {
     return before;
   }
-  const now: Conversation = { ...before, seq: entry.seq };
+  const now: Conversation = { ...waited(before, entry), seq: entry.seq };
   const { body } = entry;
   switch (entry.kind) {
     case 'begun':
@@ -87,7 +87,8 @@ export function fold(before: Conversation, entry: Entry): Conversation {
           seconds: count(body['seconds']),
           attempt: count(body['attempt']),
           status: typeof body['status'] === 'number' ? body['status'] : null,
-          atUs: entry.at_us
+          atUs: entry.at_us,
+          overUs: null
         }
       ]);
     case 'answered':
@@ -117,6 +118,16 @@ export function fold(before: Conversation, entry: Entry): Conversation {
     default:
       return now;
   }
+}
+
+/** A wait is over with whatever follows it. */
+function waited(now: Conversation, entry: Entry): Conversation {
+  const last = now.turns.at(-1)?.parts.at(-1);
+  if (last?.part !== 'wait' || last.overUs !== null) {
+    return now;
+  }
+  const over = { ...last, overUs: entry.at_us };
+  return withTurn(now, turn => ({ ...turn, parts: [...turn.parts.slice(0, -1), over] }));
 }
 
 // The conversation itself ----------------------------------------------------------------------------

@@ -142,6 +142,8 @@ export interface WaitPart {
   readonly attempt: number;
   readonly status: number | null;
   readonly atUs: number;
+  /** When it was over, which a person may have made it; null while it lasts. */
+  readonly overUs: number | null;
 }
 
 /** What happened to the conversation itself. */

@@ -33,9 +33,7 @@ export type Call<M extends HttpMethod> = <
 ) => Promise<
   M extends keyof paths[P]
     ? ParseAsResponse<
-        SuccessResponse<
-          ResponseObjectMap<paths[P][M] & Record<string | number, unknown>>
-        >,
+        SuccessResponse<ResponseObjectMap<paths[P][M] & Record<string | number, unknown>>>,
         I
       >
     : never

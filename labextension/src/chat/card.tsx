@@ -12,6 +12,7 @@ import { count, duration, exact } from '../parts/words';
 import {
   type Drawn,
   LINES,
+  changesOf,
   headline,
   inputOf,
   readsLine,
@@ -21,6 +22,7 @@ import {
   tail,
   verdictOf
 } from './cards';
+import { Code } from './code';
 import { useAct, useConversation, useSurroundings } from './context';
 import { ErrorNotice } from '../parts/notices';
 import { CopyButton } from './prose';
@@ -32,20 +34,20 @@ const TONES: Readonly<Record<'asks' | 'ok' | 'warning' | 'error', LabIcon>> = {
   error: errorIcon
 };
 
-/** What stands open by itself: what runs, and what went wrong. */
-const OPEN = new Set(['running', 'error', 'lost']);
+/** What stands open by itself: what runs or waits for a person, and what went wrong. */
+const OPEN = new Set(['running', 'asked', 'error', 'denied', 'lost']);
 
 export const Card = React.memo(function Card(props: {
   call: CallPart;
+  /** Nothing followed it: it stays open until the turn goes on. */
+  newest: boolean;
   conversation: IConversation;
 }): React.JSX.Element {
-  const { call, conversation } = props;
+  const { call, newest, conversation } = props;
   const { trans } = useSurroundings();
   const [chosen, choose] = React.useState<boolean | null>(null);
-  // What was open while it ran stays open: nothing moves away from who reads it.
-  const opened = React.useRef(false);
-  opened.current ||= OPEN.has(call.standing);
-  const open = chosen ?? opened.current;
+  const read = call.act?.effect === 'read' && call.standing === 'ok';
+  const open = chosen ?? (OPEN.has(call.standing) || (newest && !read));
   const id = React.useId();
   const { verb, line } = headline(call, trans);
   const standing = standingOf(call, trans);
@@ -92,7 +94,7 @@ function Body(props: { call: CallPart; conversation: IConversation }): React.JSX
   const { trans } = useSurroundings();
   return (
     <>
-      <ExactInput call={call} />
+      <WhatItDoes call={call} path={conversation.model.notebook} />
       {call.problem !== null && <p className="jp-Reprise-card-note">{exact(call.problem)}</p>}
       {call.decided?.how === 'timeout' ? (
         <p className="jp-Reprise-card-note">{unanswered(call, trans)}</p>
@@ -120,6 +122,52 @@ function Body(props: { call: CallPart; conversation: IConversation }): React.JSX
         </ul>
       )}
       <Ways call={call} conversation={conversation} />
+    </>
+  );
+}
+
+/** Edits by their cells, their exact input behind them; the exact input itself of all else. */
+function WhatItDoes(props: { call: CallPart; path: string | null }): React.JSX.Element {
+  const { call, path } = props;
+  const { trans, cellNumber } = useSurroundings();
+  const changes = React.useMemo(() => changesOf(call), [call]);
+  if (changes.length === 0) {
+    return <ExactInput call={call} />;
+  }
+  const words: Readonly<Record<string, string>> = {
+    insert: trans.__('insert'),
+    replace: trans.__('replace'),
+    delete: trans.__('delete'),
+    move: trans.__('move')
+  };
+  return (
+    <>
+      {changes.map((change, place) => {
+        const number = cellNumber(path, change.cell);
+        const name =
+          number === null
+            ? trans.__('cell %1', exact(change.cell))
+            : trans.__('cell %1', count(number));
+        return (
+          <div key={place} className="jp-Reprise-change">
+            <p>
+              {name} · {words[change.what] ?? exact(change.what)}
+              {change.type !== '' && change.type !== 'code' && ` · ${exact(change.type)}`}
+            </p>
+            {change.source !== null && (
+              <Code
+                code={exact(change.source)}
+                language={change.type === 'code' ? 'python' : change.type}
+                label={trans.__('What it will hold')}
+              />
+            )}
+          </div>
+        );
+      })}
+      <details className="jp-Reprise-exact">
+        <summary>{trans.__('Exact input')}</summary>
+        <ExactInput call={call} />
+      </details>
     </>
   );
 }
@@ -301,7 +349,7 @@ export function Reads(props: {
       {open && (
         <div className="jp-Reprise-reads" id={id}>
           {calls.map(call => (
-            <Card key={call.key} call={call} conversation={props.conversation} />
+            <Card key={call.key} call={call} newest={false} conversation={props.conversation} />
           ))}
         </div>
       )}

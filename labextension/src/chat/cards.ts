@@ -2,6 +2,7 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
+import { record, word, wordOrNull } from '../agent/bodies';
 import type { CallPart, Part } from '../agent/model';
 import { count, firstLine } from '../parts/words';
 
@@ -16,6 +17,33 @@ export interface Headline {
 export type Input =
   | { readonly as: 'code'; readonly code: string; readonly prompt: '$' | '' }
   | { readonly as: 'fields'; readonly fields: readonly (readonly [string, string])[] };
+
+/** One edit of a call's: what it does to which cell. */
+export interface CellChange {
+  readonly what: string;
+  /** The cell's id. */
+  readonly cell: string;
+  readonly type: string;
+  /** What it will hold; null where the edit says nothing of it. */
+  readonly source: string | null;
+}
+
+/** What a call changes in cells, exactly as it was judged; none for other calls. */
+export function changesOf(call: CallPart): readonly CellChange[] {
+  const edits = call.tool === 'edit_notebook' ? call.act?.input['edits'] : undefined;
+  if (!Array.isArray(edits)) {
+    return [];
+  }
+  return edits.map((each: unknown) => {
+    const edit = record(each);
+    return {
+      what: word(edit['do']),
+      cell: word(edit['cell']),
+      type: word(edit['type']),
+      source: wordOrNull(edit['source'])
+    };
+  });
+}
 
 /** Output lines that a card shows; the true total stands beside them. */
 export const LINES = 20;

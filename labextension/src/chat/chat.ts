@@ -209,12 +209,21 @@ export class Chat implements IChat {
       foldReads: this._foldReads,
       insertBelow: (code, language) => this._insertBelow(code, language),
       showStep: (session, step) => run(TimelineCommands.showStep, { session, step }),
+      cellNumber: (path, cell) => this._cellNumber(path, cell),
       showCell: (path, question) =>
         proposals?.next(path, question ?? undefined) ?? Promise.resolve(false),
       announce: (text, manner) => announcer?.[manner](text),
       run
     };
     return this._made;
+  }
+
+  private _cellNumber(path: string | null, cell: string): number | null {
+    const panel = this._parts.tracker?.find(each => each.context.path === path);
+    const at = [...(panel?.model?.cells ?? [])].findIndex(
+      each => each.sharedModel.getId() === cell
+    );
+    return at < 0 ? null : at + 1;
   }
 
   /** A cell below the active one, that nobody has run: marked as the agent's, so its output is static. */

@@ -24,6 +24,8 @@ export interface Surroundings {
   insertBelow(code: string, language: string): boolean;
   /** Show a step in the timeline; false where no timeline is. */
   showStep(session: string, step: number): boolean;
+  /** The number of a cell in the notebook that is open here, from 1; null where it is not there. */
+  cellNumber(path: string | null, cell: string): number | null;
   /** Show an edit at its cell; false where nothing shows it. */
   showCell(path: string, question: string | null): Promise<boolean>;
   /** Say something once to screen readers. */

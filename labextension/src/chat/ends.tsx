@@ -64,7 +64,7 @@ function UnderWay(props: { turn: Turn; conversation: IConversation }): React.JSX
   const draft = useConversation(conversation, each => each.draft.length > 0);
   const askedUs = useConversation(conversation, each => each.model.askedUs);
   const last = turn.parts.at(-1);
-  if (last?.part === 'wait' && !draft) {
+  if (last?.part === 'wait' && last.overUs === null && !draft) {
     return <Waiting wait={last} conversation={conversation} />;
   }
   if (draft || askedUs === null) {

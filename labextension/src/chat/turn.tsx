@@ -7,7 +7,7 @@ import { partKey } from '../agent/fold';
 import type { AskedPart, MarkPart, Part, Turn, WaitPart } from '../agent/model';
 import type { DraftBlock, IConversation } from '../agent/tokens';
 import { ErrorNotice } from '../parts/notices';
-import { count, exact, moment } from '../parts/words';
+import { count, duration, exact, moment } from '../parts/words';
 import { Card, Reads } from './card';
 import { drawn } from './cards';
 import { useAct, useConversation, useSurroundings } from './context';
@@ -177,6 +177,7 @@ function Agent(props: {
   const parts = React.useMemo(() => drawn(turn.parts, foldReads), [turn.parts, foldReads]);
   const draft = useConversation(conversation, each => (newest ? each.draft : NO_DRAFT));
   const hidden = Math.max(0, parts.length - most);
+  const last = newest && draft.length === 0 ? parts.at(-1) : undefined;
   return (
     <div className="jp-Reprise-agent">
       <header>
@@ -195,7 +196,7 @@ function Agent(props: {
             each.drawn === 'reads' ? (
               <Reads key={each.key} reads={each} conversation={conversation} />
             ) : (
-              partView(each.part, conversation)
+              partView(each.part, each === last, conversation)
             )
           ),
         ...draft.map(block => draftView(block, partKey(turn.answers, block.index)))
@@ -204,7 +205,8 @@ function Agent(props: {
   );
 }
 
-function partView(part: Part, conversation: IConversation): React.JSX.Element {
+/** last: nothing followed it yet. */
+function partView(part: Part, last: boolean, conversation: IConversation): React.JSX.Element {
   const { key } = part;
   switch (part.part) {
     case 'text':
@@ -212,7 +214,7 @@ function partView(part: Part, conversation: IConversation): React.JSX.Element {
     case 'thinking':
       return <Thinking key={key} text={part.text} open={false} />;
     case 'call':
-      return <Card key={key} call={part} conversation={conversation} />;
+      return <Card key={key} call={part} newest={last} conversation={conversation} />;
     case 'asked':
       return <Asked key={key} part={part} />;
     case 'wait':
@@ -255,13 +257,15 @@ const Words = React.memo(function Words(props: {
   );
 });
 
-function Waited(props: { part: WaitPart }): React.JSX.Element {
+/** A wait that is over; one that lasts stands at the end of the turn. */
+function Waited(props: { part: WaitPart }): React.JSX.Element | null {
+  const { part } = props;
   const { trans } = useSurroundings();
-  return (
-    <p className="jp-Reprise-underway">
-      {trans.__('Waited %1 s: %2', Math.round(props.part.seconds), props.part.why)}
-    </p>
-  );
+  if (part.overUs === null) {
+    return null;
+  }
+  const took = duration((part.overUs - part.atUs) / 1e6, trans);
+  return <p className="jp-Reprise-underway">{trans.__('Waited %1: %2', took, part.why)}</p>;
 }
 
 function Writing(props: { name: string; size: number }): React.JSX.Element {

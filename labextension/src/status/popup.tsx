@@ -346,7 +346,12 @@ function Lead(props: {
   children: React.ReactNode;
 }): React.JSX.Element | null {
   return props.act === null ? null : (
-    <button type="button" className="jp-Reprise-status-lead" aria-label={props.label} onClick={props.act}>
+    <button
+      type="button"
+      className="jp-Reprise-status-lead"
+      aria-label={props.label}
+      onClick={props.act}
+    >
       {props.children}
     </button>
   );

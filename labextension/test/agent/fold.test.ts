@@ -138,6 +138,17 @@ describe('folding', () => {
     expect(call(story, 'm1').standing).toBe('ok');
   });
 
+  it('says how long a wait really took', () => {
+    const story = new Story()
+      .begun()
+      .said('Do')
+      .add('waiting', { why: 'Overloaded', seconds: 300, attempt: 1, status: 529 });
+    const waits = (): unknown => foldAll(EMPTY, story.entries).turns[0]?.parts[0];
+    expect(waits()).toMatchObject({ overUs: null, seconds: 300 });
+    story.ended('cancelled');
+    expect(waits()).toMatchObject({ atUs: 4_000_000, overUs: 5_000_000 });
+  });
+
   it('runs no tool of an answer whose end never came', () => {
     const story = new Story()
       .begun()
@@ -243,7 +254,7 @@ describe('what streams', () => {
       { type: 'tool', index: 2, text: '{"command"' },
       { type: 'other', index: 3, text: 'x' }
     ];
-    const draft = pieces.reduce(withDelta, [] as ReturnType<typeof withDelta>);
+    const draft = pieces.reduce<ReturnType<typeof withDelta>>(withDelta, []);
     expect(draft.map(({ kind, name, text }) => [kind, name, text])).toEqual([
       ['thinking', '', 'hm'],
       ['text', '', 'Hello'],

@@ -61,7 +61,7 @@ beforeEach(async () => {
     const after = Number(query.get('after'));
     const line = { socket, after, heard: [] as Record<string, unknown>[] };
     lines.push(line);
-    socket.on('message', data => line.heard.push(JSON.parse(String(data))));
+    socket.on('message', (data: Buffer) => line.heard.push(JSON.parse(data.toString('utf8'))));
     const last = story.entries.length - 1;
     tell('hello', { conversation: ID, owner: 'alice', yours, running, after, last }, socket);
     for (const entry of story.entries.filter(each => each.seq > after)) {
