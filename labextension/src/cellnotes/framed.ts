@@ -14,10 +14,10 @@ export const ADDRESS = 'data-reprise-address';
 
 /** What runs, loads, asks, or leads elsewhere without a click; both walls stop it as well. */
 const NEVER =
-  'script, iframe, frame, frameset, object, embed, portal, link, meta, base, noscript, template, title';
+  'script, iframe, frame, frameset, object, embed, portal, link, meta, base, noscript, template, title, video, audio';
 
 /** Elements by whose loss something of the output is off. */
-const ACTIVE = 'script, iframe, object, embed, form';
+const ACTIVE = 'script, iframe, object, embed, form, video, audio';
 
 /** What is seen without any text. */
 const SEEN = 'img[src], svg, table, hr, progress, meter, input, button';
@@ -57,6 +57,9 @@ export function framed(html: string): IFramed {
   let active = parsed.querySelector(ACTIVE) !== null;
   for (const element of parsed.querySelectorAll(NEVER)) {
     element.remove();
+  }
+  for (const form of parsed.querySelectorAll('form')) {
+    form.replaceWith(...form.childNodes); // what stands in it may be seen
   }
   for (const element of parsed.querySelectorAll('*')) {
     active = disarm(element) || active;

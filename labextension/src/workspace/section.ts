@@ -268,6 +268,14 @@ export class WorkspaceSection extends Panel {
       toolbar.addItem('upload', new Uploader({ model, translator }));
     }
     toolbar.addItem(
+      'refresh',
+      new ToolbarButton({
+        icon: refreshIcon,
+        tooltip: trans.__('Refresh'),
+        onClick: () => void this.refresh()
+      })
+    );
+    toolbar.addItem(
       'save',
       new ToolbarButton({
         icon: downloadIcon,
@@ -275,14 +283,6 @@ export class WorkspaceSection extends Panel {
         className: 'jp-Reprise-workspace-save',
         tooltip: trans.__('Copy what is selected into the notebook’s folder'),
         onClick: () => void this.save()
-      })
-    );
-    toolbar.addItem(
-      'refresh',
-      new ToolbarButton({
-        icon: refreshIcon,
-        tooltip: trans.__('Refresh'),
-        onClick: () => void this.refresh()
       })
     );
     return browser;

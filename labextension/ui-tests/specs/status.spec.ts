@@ -67,7 +67,7 @@ test('the popup says how the session stands; by keyboard, in both themes, for sc
 
   await popup(page).getByRole('button', { name: 'Show the steps in the timeline' }).click();
   await expect(popup(page)).toHaveCount(0);
-  await expect(page.locator('.jp-Reprise-timeline').first()).toBeVisible();
+  await expect(page.locator('.jp-Reprise-Timeline')).toBeVisible();
 
   await button(page).click();
   await page.keyboard.press('Escape');

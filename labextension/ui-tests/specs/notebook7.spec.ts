@@ -1,0 +1,51 @@
+// Status, notes, timeline and chat in Notebook 7, where nothing isolates; it says so all the time.
+
+import { accessible, expect, test } from '../fixtures/lab';
+
+test.use({ serve: { backend: 'process' } });
+
+const cellAt = (page: any, index: number) => page.locator('.jp-Notebook .jp-CodeCell').nth(index);
+const button = (page: any) => page.locator('.jp-Reprise-status-button');
+
+test('Notebook 7 has the status button, the session panel and the chat', async ({
+  context,
+  server,
+  name
+}) => {
+  // A page of Playwright's own: Galata's waits for what only JupyterLab has.
+  const page = await context.newPage();
+  const errors: string[] = [];
+  page.on('pageerror', error => errors.push(error.message));
+  await server.notebook(`${name}.ipynb`, ['x = 41', 'import os\nos.kill(os.getpid(), 9)', 'x + 1']);
+  await page.goto(`${server.url}/notebooks/${name}.ipynb`);
+  await cellAt(page, 0).waitFor();
+  await expect(button(page)).toHaveText('Ready · Not isolated');
+  await cellAt(page, 0).locator('.cm-content').click();
+  await page.keyboard.press('Control+Enter');
+  await expect(cellAt(page, 0).locator('.jp-InputPrompt')).toHaveText('[1]:');
+
+  await button(page).click();
+  const popup = page.locator('.jp-Reprise-status-popup');
+  await expect(popup.locator('.jp-Reprise-notice')).toContainText('Not isolated');
+  await accessible(page, '.jp-Reprise-status-popup');
+  await page.keyboard.press('Escape');
+  await expect(button(page)).toBeFocused();
+
+  await cellAt(page, 1).locator('.cm-content').click();
+  await page.keyboard.press('Control+Enter');
+  await expect(cellAt(page, 1).getByRole('note')).toContainText('Rolled back: killed (signal 9).');
+  await cellAt(page, 2).locator('.cm-content').click();
+  await page.keyboard.press('Control+Enter');
+  await expect(cellAt(page, 2).locator('.jp-OutputArea-output')).toHaveText('42');
+
+  for (const [command, shown] of [
+    ['reprise:open-timeline', '.jp-Reprise-Timeline'],
+    ['reprise:open-chat', '.jp-Reprise-chat, .jp-Reprise-Chat']
+  ]) {
+    await page.evaluate(async (command: string) => {
+      await (window as any).jupyterapp.commands.execute(command);
+    }, command);
+    await expect(page.locator(shown).first()).toBeVisible();
+  }
+  expect(errors).toEqual([]);
+});
