@@ -41,12 +41,12 @@ export function ChangedView(props: {
       role="group"
       aria-label={label}
       tabIndex={-1}
-      className="jp-Reprise-mark jp-mod-changed"
+      className="jp-Reprise-cellmark jp-mod-changed"
       data-mark={mark.key}
     >
-      <div className="jp-Reprise-mark-head">
-        <span className="jp-Reprise-mark-title">{title}</span>
-        <span className="jp-Reprise-mark-actions">
+      <div className="jp-Reprise-cellmark-head">
+        <span className="jp-Reprise-cellmark-title">{title}</span>
+        <span className="jp-Reprise-cellmark-actions">
           {shows && (
             <button
               type="button"
@@ -72,7 +72,7 @@ export function ChangedView(props: {
         </span>
       </div>
       {!known && (
-        <p className="jp-Reprise-mark-line">
+        <p className="jp-Reprise-cellmark-line">
           {trans.__(
             'What it was before is not known: it was changed while the agent worked, or the notebook was not stored.'
           )}

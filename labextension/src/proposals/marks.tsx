@@ -21,7 +21,7 @@ class MarkWidget extends ReactWidget {
     private readonly _marks: PanelMarks
   ) {
     super();
-    this.addClass('jp-Reprise-mark-widget');
+    this.addClass('jp-Reprise-cellmark-widget');
   }
 
   protected override render(): React.JSX.Element {

@@ -44,7 +44,7 @@ export function CellDiff(props: {
   return (
     <>
       {before !== null && after !== null && before.type !== after.type && (
-        <p className="jp-Reprise-mark-line">
+        <p className="jp-Reprise-cellmark-line">
           {trans.__('It becomes a cell of another type: %1 (before: %2).', after.type, before.type)}
         </p>
       )}
@@ -110,17 +110,17 @@ export function ProposalView(props: {
       role="group"
       aria-label={trans.__('Proposed edit, %1', name)}
       tabIndex={-1}
-      className="jp-Reprise-mark jp-mod-proposal"
+      className="jp-Reprise-cellmark jp-mod-proposal"
       data-mark={proposal.key}
     >
-      <div className="jp-Reprise-mark-head">
-        <span className="jp-Reprise-mark-title">{title}</span>
+      <div className="jp-Reprise-cellmark-head">
+        <span className="jp-Reprise-cellmark-title">{title}</span>
         {proposal.count > 1 && (
-          <span className="jp-Reprise-mark-steps">
+          <span className="jp-Reprise-cellmark-steps">
             <span>{trans.__('%1 of %2', proposal.number, proposal.count)}</span>
             <button
               type="button"
-              className="jp-Reprise-mark-step"
+              className="jp-Reprise-cellmark-step"
               title={trans.__('Previous cell')}
               aria-label={trans.__('Previous cell')}
               onClick={() => move(-1)}
@@ -129,7 +129,7 @@ export function ProposalView(props: {
             </button>
             <button
               type="button"
-              className="jp-Reprise-mark-step"
+              className="jp-Reprise-cellmark-step"
               title={trans.__('Next cell')}
               aria-label={trans.__('Next cell')}
               onClick={() => move(1)}
@@ -142,7 +142,7 @@ export function ProposalView(props: {
       {answer === null ? (
         <Waiting proposal={proposal} edits={edits} around={around} seen={seen} />
       ) : (
-        <p className="jp-Reprise-mark-line" role="status">
+        <p className="jp-Reprise-cellmark-line" role="status">
           {answer.accepted ? trans.__('Accepted.') : trans.__('Rejected.')}{' '}
           {left > 0 &&
             trans._n(
@@ -216,7 +216,7 @@ function Waiting(props: {
   return (
     <>
       {moves !== undefined && (
-        <p className="jp-Reprise-mark-line">
+        <p className="jp-Reprise-cellmark-line">
           {moves.after === ''
             ? trans.__('At the top of the notebook.')
             : trans.__('Behind %1.', around.named(moves.after ?? ''))}
@@ -231,7 +231,7 @@ function Waiting(props: {
       {pressed === null ? (
         <Loading trans={trans} rows={1} />
       ) : pressed.decision === null || pressed.frame === null ? (
-        <p className="jp-Reprise-mark-line">{trans.__('Waiting for the owner.')}</p>
+        <p className="jp-Reprise-cellmark-line">{trans.__('Waiting for the owner.')}</p>
       ) : (
         seen && (
           <DecisionFrame

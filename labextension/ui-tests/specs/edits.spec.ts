@@ -69,8 +69,8 @@ const was = (source: string): string =>
     .digest('hex')
     .slice(0, 12);
 
-const proposals = '.jp-Reprise-mark.jp-mod-proposal';
-const changes = '.jp-Reprise-mark.jp-mod-changed';
+const proposals = '.jp-Reprise-cellmark.jp-mod-proposal';
+const changes = '.jp-Reprise-cellmark.jp-mod-changed';
 
 test.afterEach(async ({ server }) => {
   await policy(server, 'rules: []\n');

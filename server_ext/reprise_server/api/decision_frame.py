@@ -45,7 +45,8 @@ def decision_page(
     buttons = "".join(_button(each, nonces[each.option]) for each in choices)
     parts = "".join(_part(each, nonces[each.option]) for each in choices if _opens(each))
     body = (
-        f'<main aria-labelledby="title" data-decision="{_text(identity)}" data-left="{max(0, int(left_s * 1000))}"'
+        f'<main aria-labelledby="title" data-decision="{_text(identity)}"'
+        f' data-left="{max(0, int(left_s * 1000))}"'
         f' data-ending="{_text(matter.ending)}">'
         f'<header><h1 id="title">{_text(matter.title)}</h1>'
         '<p class="left">ends in <span id="left" aria-hidden="true"></span></p></header>'
