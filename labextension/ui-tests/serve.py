@@ -44,7 +44,10 @@ sys.path[:0] = [str(PROJECT / "kernel"), str(PROJECT / "server_ext")]
 
 import jupyterlab  # noqa: E402
 import psutil  # noqa: E402
+import psycopg  # noqa: E402
+from psycopg import sql  # noqa: E402
 
+from reprise.log import schema  # noqa: E402
 from reprise.log.embedded import Server  # noqa: E402
 from reprise_server.agent.scripted import (  # noqa: E402
     Asked,
@@ -60,6 +63,30 @@ from reprise_server.agent.scripted.reading import read_script  # noqa: E402
 
 PATIENCE = 120.0
 BUILT = PROJECT / "server_ext" / "reprise_server" / "labextension"
+
+
+#: A server that knows the one person who has its token.
+PERSON = """
+from jupyter_server.auth import IdentityProvider, User
+
+class Person(IdentityProvider):
+    def generate_anonymous_user(self, handler):
+        return User(username={person!r}, name={person!r})
+
+c.ServerApp.identity_provider_class = Person
+"""
+
+
+async def logins(home: Path, people: list[str]) -> Server:
+    """The embedded Postgres of this home with a login for each person; the last is admin of the organisation."""
+    server = Server(home)
+    await server.ensure_answering(None)
+    await schema.migrate(server.owner_dsn, kernel_may_log_in=True)
+    with psycopg.connect(server.owner_dsn, autocommit=True) as operator:
+        for name in people:
+            operator.execute(sql.SQL("CREATE ROLE {} LOGIN IN ROLE reprise_kernel").format(sql.Identifier(name)))
+        operator.execute("SELECT reprise.appoint_for_skills(%s, 'organisation', 'admin')", [people[-1]])
+    return server
 
 
 @dataclass
@@ -152,6 +179,9 @@ class Lab:
         }
         if options.no_key:
             del self.environ["ANTHROPIC_API_KEY"]
+        if options.person:
+            (folder / "config" / "jupyter_server_config.py").write_text(PERSON.format(person=options.person))
+            self.environ["REPRISE_DSN"] = f"{options.dsn} user={options.person}"
 
     @property
     def url(self) -> str:
@@ -287,6 +317,9 @@ def main() -> None:
     parser.add_argument("--backend", default="bubblewrap")
     parser.add_argument("--collaboration", action="store_true")
     parser.add_argument("--no-key", action="store_true", help="the server has no model key")
+    parser.add_argument("--people", default="", help="logins of the database, the last one admin of the organisation")
+    parser.add_argument("--person", default="", help="whose lab it is: one of the logins")
+    parser.add_argument("--dsn", default="", help="the database of another lab's people, as that one printed it")
     parser.add_argument("--keep", action="store_true", help="leave the folder there")
     parser.add_argument("jupyter", nargs="*", help="options of jupyter lab, behind --")
     options = parser.parse_args()
@@ -296,6 +329,10 @@ def main() -> None:
     model = Model()
     try:
         with ScriptedModel(model.answer) as served:
+            postgres = None
+            if options.people:
+                postgres = asyncio.run(logins(folder / "home", options.people.split(",")))
+                options.dsn = postgres.kernel_dsn.rpartition(" user=")[0]
             lab = Lab(folder, options, served)
             Control.lab, Control.model = lab, model
             control = ThreadingHTTPServer(("127.0.0.1", 0), Control)
@@ -309,12 +346,15 @@ def main() -> None:
                     "folder": str(folder / "notebooks"),
                     "home": str(folder / "home"),
                     "log": str(folder / "log"),
+                    "dsn": options.dsn,
                 }
                 print(json.dumps(where), flush=True)  # noqa: T201
                 sys.stdin.buffer.read()
             finally:
                 control.shutdown()
                 lab.stop()
+                if postgres is not None:
+                    postgres.release()
                 asyncio.run(Server(folder / "home").stop())
     finally:
         if not options.keep:

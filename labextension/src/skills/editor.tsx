@@ -1,16 +1,15 @@
 // The tab in which a skill is written: its files, an editor, findings and token cost as one types.
 
-import { Dialog, InputDialog, ReactWidget, showDialog } from '@jupyterlab/apputils';
+import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
 import { Message } from '@lumino/messaging';
 import * as React from 'react';
 
-import { skillIcon } from '../parts/icons';
 import { ConnectionNotice, ErrorNotice, Loading, Notice } from '../parts/notices';
 import { exact, moment } from '../parts/words';
 import { useAsked } from '../parts/asked';
 import { useCheck } from './checking';
 import { contentOf } from './content';
-import { Context, IContext, useSkills } from './context';
+import { IContext, useSkills } from './context';
 import { Draft, SKILL_FILE } from './draft';
 import { EditorFiles } from './editorfiles';
 import { FindingList } from './findings';
@@ -19,20 +18,16 @@ import { reference } from './names';
 import { saved } from './saving';
 import { TextBox } from './textbox';
 import { CostTable } from './usage';
+import { WideTab } from './wide';
 import { scope as scopeWord } from './words';
 
-export class EditorTab extends ReactWidget {
+export class EditorTab extends WideTab {
   constructor(
-    private readonly _context: IContext,
+    context: IContext,
     readonly draft: Draft,
     id: string
   ) {
-    super();
-    this.id = id;
-    this.addClass('jp-Reprise');
-    this.addClass('jp-Reprise-skill-tab');
-    this.title.icon = skillIcon;
-    this.title.closable = true;
+    super(context, id, draft.folder);
     this._label();
     draft.changed.connect(this._label, this);
     // Before JupyterLab's own: its save is of documents.
@@ -54,10 +49,10 @@ export class EditorTab extends ReactWidget {
     this._told = null;
     this.update();
     try {
-      const version = await saved(this._context.skills, this.draft, this._note);
+      const version = await saved(this.context.skills, this.draft, this._note);
       this._note = '';
       this._told = { reference: version.reference, error: undefined };
-      this._context.announcer.polite(this._context.trans.__('Saved as %1.', version.reference));
+      this.context.announcer.polite(this.context.trans.__('Saved as %1.', version.reference));
       return true;
     } catch (error) {
       this._told = { reference: null, error };
@@ -85,25 +80,23 @@ export class EditorTab extends ReactWidget {
     void this._ask();
   }
 
-  protected override render(): React.JSX.Element {
+  protected override body(): React.JSX.Element {
     return (
-      <Context.Provider value={this._context}>
-        <Editor
-          draft={this.draft}
-          at={this._at}
-          saving={this._saving}
-          told={this._told}
-          note={note => {
-            this._note = note;
-          }}
-          save={() => void this.save()}
-        />
-      </Context.Provider>
+      <Editor
+        draft={this.draft}
+        at={this._at}
+        saving={this._saving}
+        told={this._told}
+        note={note => {
+          this._note = note;
+        }}
+        save={() => void this.save()}
+      />
     );
   }
 
   private async _ask(): Promise<void> {
-    const { trans } = this._context;
+    const { trans } = this.context;
     const { button } = await showDialog({
       title: trans.__('Close without saving?'),
       body: trans.__(
@@ -128,7 +121,7 @@ export class EditorTab extends ReactWidget {
   }
 
   private _label(): void {
-    const { trans } = this._context;
+    const { trans } = this.context;
     const { folder, dirty } = this.draft;
     this.title.label = trans.__('Edit %1', folder);
     this.title.className = dirty ? 'jp-mod-dirty' : '';

@@ -1,29 +1,22 @@
 // Bringing skills in: dropped or picked files and a Git address; looked at first, then added by choice.
 
-import { ReactWidget } from '@jupyterlab/apputils';
 import * as React from 'react';
 
-import { skillIcon } from '../parts/icons';
 import { ErrorNotice, Loading, Notice } from '../parts/notices';
 import { count, exact } from '../parts/words';
-import { Context, IContext, useSkills } from './context';
+import { IContext, useSkills } from './context';
 import { filesOfDrop, filesOfInput, IFound, IUpload, uploadsOf } from './dropped';
 import { Candidate, candidates, chosenNames, failureOf, IOutcome, outcomes } from './importing';
 import { short } from './names';
 import { ISkills } from './tokens';
+import { WideTab } from './wide';
 
 /** Files that are named as not taken. */
 const MOST_NAMED = 50;
 
-export class ImportTab extends ReactWidget {
-  constructor(private readonly _context: IContext) {
-    super();
-    this.id = ImportTab.ID;
-    this.addClass('jp-Reprise');
-    this.addClass('jp-Reprise-skill-tab');
-    this.title.icon = skillIcon;
-    this.title.closable = true;
-    this.title.label = _context.trans.__('Import skills');
+export class ImportTab extends WideTab {
+  constructor(context: IContext) {
+    super(context, ImportTab.ID, context.trans.__('Import skills'));
   }
 
   static readonly ID = 'jp-reprise-skill-import';
@@ -34,12 +27,8 @@ export class ImportTab extends ReactWidget {
     this.update();
   }
 
-  protected override render(): React.JSX.Element {
-    return (
-      <Context.Provider value={this._context}>
-        <Import dropped={this._dropped} />
-      </Context.Provider>
-    );
+  protected override body(): React.JSX.Element {
+    return <Import dropped={this._dropped} />;
   }
 
   private _dropped: Promise<readonly IFound[]> | null = null;

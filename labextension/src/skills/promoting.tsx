@@ -4,7 +4,6 @@ import { Dialog, ReactWidget } from '@jupyterlab/apputils';
 import { HTMLSelect } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
-import { skillIcon } from '../parts/icons';
 import { ConnectionNotice, ErrorNotice, Loading, Notice } from '../parts/notices';
 import { exact, moment } from '../parts/words';
 import { useAsked } from '../parts/asked';
@@ -15,6 +14,7 @@ import { Context, IContext, useSkills } from './context';
 import { failed } from './judging';
 import { nameOf, short } from './names';
 import { ISkills } from './tokens';
+import { WideTab } from './wide';
 import { decided, scope as scopeWord, state } from './words';
 
 const MOST_NOTE = 4_000;
@@ -105,34 +105,26 @@ function Ask(props: {
   );
 }
 
-export class PromotionTab extends ReactWidget {
+export class PromotionTab extends WideTab {
   constructor(
-    private readonly _context: IContext,
+    context: IContext,
     readonly promotion: string
   ) {
-    super();
-    this.id = PromotionTab.idOf(promotion);
-    this.addClass('jp-Reprise');
-    this.addClass('jp-Reprise-skill-tab');
-    this.title.icon = skillIcon;
-    this.title.closable = true;
-    this.title.label = _context.trans.__('Promotion');
+    super(context, PromotionTab.idOf(promotion), context.trans.__('Promotion'));
   }
 
   static idOf(promotion: string): string {
     return `jp-reprise-promotion-${promotion}`;
   }
 
-  protected override render(): React.JSX.Element {
+  protected override body(): React.JSX.Element {
     return (
-      <Context.Provider value={this._context}>
-        <Body
-          id={this.promotion}
-          named={name => {
-            this.title.label = this._context.trans.__('Promotion of %1', name);
-          }}
-        />
-      </Context.Provider>
+      <Body
+        id={this.promotion}
+        named={name => {
+          this.title.label = this.context.trans.__('Promotion of %1', name);
+        }}
+      />
     );
   }
 }

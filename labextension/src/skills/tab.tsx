@@ -1,16 +1,14 @@
 // A skill's tab: what it is and how it stands, its five views, and what can be done with it.
 
-import { ReactWidget } from '@jupyterlab/apputils';
 import { Signal } from '@lumino/signaling';
 import * as React from 'react';
 
-import { skillIcon } from '../parts/icons';
 import { ConnectionNotice, ErrorNotice, Loading, Notice } from '../parts/notices';
 import { exact, moment } from '../parts/words';
 import { useAsked } from '../parts/asked';
 import { useChanges } from './changing';
 import { StandingBadge, StateBadges } from './badges';
-import { Act, Context, IContext, IOpening, useSkills, View } from './context';
+import { Act, IContext, IOpening, useSkills, View } from './context';
 import { Files } from './files';
 import { Findings } from './findings';
 import { bare, nameOf, reference } from './names';
@@ -19,21 +17,13 @@ import { panelId, tabId, Tabs } from './tabs';
 import { ISkills } from './tokens';
 import { Usage } from './usage';
 import { Versions } from './versions';
+import { WideTab } from './wide';
 import { number, origin, scope } from './words';
 
-export class SkillTab extends ReactWidget {
-  constructor(
-    private readonly _context: IContext,
-    opening: IOpening
-  ) {
-    super();
+export class SkillTab extends WideTab {
+  constructor(context: IContext, opening: IOpening) {
+    super(context, SkillTab.idOf(opening), bare(opening));
     this._opening = opening;
-    this.id = SkillTab.idOf(opening);
-    this.addClass('jp-Reprise');
-    this.addClass('jp-Reprise-skill-tab');
-    this.title.icon = skillIcon;
-    this.title.closable = true;
-    this.title.label = bare(opening);
     this.title.caption = reference(opening);
   }
 
@@ -53,12 +43,8 @@ export class SkillTab extends ReactWidget {
     this._opened.emit();
   }
 
-  protected override render(): React.JSX.Element {
-    return (
-      <Context.Provider value={this._context}>
-        <Body tab={this} opened={this._opened} />
-      </Context.Provider>
-    );
+  protected override body(): React.JSX.Element {
+    return <Body tab={this} opened={this._opened} />;
   }
 
   private _opening: IOpening;

@@ -1,42 +1,31 @@
 // Teams and the organisation: who is in them with which role, appointing and dismissing.
 
-import { ReactWidget } from '@jupyterlab/apputils';
 import { HTMLSelect } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
-import { skillIcon } from '../parts/icons';
 import { ConnectionNotice, ErrorNotice, Loading, Notice } from '../parts/notices';
 import { exact } from '../parts/words';
 import { useAsked } from '../parts/asked';
 import { useChanges } from './changing';
-import { Context, IContext, useSkills } from './context';
+import { IContext, useSkills } from './context';
 import { failed } from './judging';
 import { ISkills } from './tokens';
+import { WideTab } from './wide';
 import { scope as scopeWord } from './words';
 
 type Role = ISkills.Member['role'];
 const ROLES: readonly Role[] = ['member', 'reviewer', 'admin'];
 const TEAM = /^[a-z0-9]+([-_][a-z0-9]+)*$/;
 
-export class TeamsTab extends ReactWidget {
-  constructor(private readonly _context: IContext) {
-    super();
-    this.id = TeamsTab.ID;
-    this.addClass('jp-Reprise');
-    this.addClass('jp-Reprise-skill-tab');
-    this.title.icon = skillIcon;
-    this.title.closable = true;
-    this.title.label = _context.trans.__('Teams');
+export class TeamsTab extends WideTab {
+  constructor(context: IContext) {
+    super(context, TeamsTab.ID, context.trans.__('Teams'));
   }
 
   static readonly ID = 'jp-reprise-skill-teams';
 
-  protected override render(): React.JSX.Element {
-    return (
-      <Context.Provider value={this._context}>
-        <Teams />
-      </Context.Provider>
-    );
+  protected override body(): React.JSX.Element {
+    return <Teams />;
   }
 }
 
