@@ -23,6 +23,10 @@ class Choice extends ReactWidget {
     this.addClass('jp-Reprise-environment-choice');
   }
 
+  private readonly _choose = (name: string | null): void => {
+    this.chosen = name;
+  };
+
   getValue(): string | null {
     return this.chosen;
   }
@@ -37,9 +41,7 @@ class Choice extends ReactWidget {
             said={this._said}
             without={this._without}
             first={this.chosen}
-            choose={name => {
-              this.chosen = name;
-            }}
+            choose={this._choose}
           />
         )}
       </UseSignal>
@@ -53,10 +55,15 @@ function Options(props: {
   said: React.ReactNode;
   without: string | null;
   first: string | null;
-  choose: (name: string) => void;
+  choose: (name: string | null) => void;
 }): React.JSX.Element {
   const { environments, trans, said, without, first, choose } = props;
-  const [chosen, setChosen] = React.useState(first);
+  const there = (environments.list ?? []).filter(each => each.environment !== without);
+  const usable = there.filter(each => each.here).map(each => each.environment);
+  const [picked, setPicked] = React.useState(first);
+  // Something is chosen from the start: a button that does nothing would not say why.
+  const chosen = picked !== null && usable.includes(picked) ? picked : (usable[0] ?? null);
+  React.useEffect(() => choose(chosen), [choose, chosen]);
   const id = React.useId();
   if (environments.list === null) {
     return environments.failure === null ? (
@@ -69,7 +76,6 @@ function Options(props: {
       />
     );
   }
-  const there = environments.list.filter(each => each.environment !== without);
   return (
     <>
       {said}
@@ -88,10 +94,7 @@ function Options(props: {
                 name={id}
                 checked={chosen === each.environment}
                 disabled={!each.here}
-                onChange={() => {
-                  setChosen(each.environment);
-                  choose(each.environment);
-                }}
+                onChange={() => setPicked(each.environment)}
               />
               <span>
                 <strong>{each.environment}</strong>

@@ -321,8 +321,8 @@ function offered(
   let there = new DisposableSet();
   const offer = (): void => {
     const named = (known.list ?? []).filter(each => each.here);
-    // Where there is one only, the card of the kernel is all there is to choose.
-    const cards = named.length > 1 ? named.slice(0, CARDS) : [];
+    // The kernel's own card leads to the usual one.
+    const cards = named.filter(each => each.environment !== known.usual).slice(0, CARDS);
     const said = JSON.stringify([cards, known.isolated, named.length]);
     if (said === shown) {
       return;
@@ -341,7 +341,8 @@ function offered(
             command: EnvironmentCommands.create,
             args: { ...args, isLauncher: true },
             category: 'Notebook',
-            rank: RANK + index
+            rank: RANK + index,
+            kernelIconUrl: logo(app)
           })
         );
       }
@@ -359,7 +360,13 @@ function offered(
     app.commands.notifyCommandChanged(EnvironmentCommands.create);
   };
   known.changed.connect(offer);
-  void app.started.then(() => known.refresh());
+  void Promise.all([app.started, app.serviceManager.kernelspecs.ready]).then(() => known.refresh());
+}
+
+/** Of the kernel that they run on, as its own card has it. */
+function logo(app: JupyterFrontEnd): string | undefined {
+  const spec = app.serviceManager.kernelspecs.specs?.kernelspecs.reprise;
+  return spec?.resources['logo-svg'] ?? spec?.resources['logo-64x64'];
 }
 
 export const plugins: JupyterFrontEndPlugin<unknown>[] = [service, environments];

@@ -1,7 +1,7 @@
 // The tab of an environment: what it stands on, packages, limits, network, who runs in it, a check.
 
 import { ReactWidget } from '@jupyterlab/apputils';
-import { FilterBox, UseSignal } from '@jupyterlab/ui-components';
+import { UseSignal } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
 import { ApiError } from '../api/tokens';
@@ -107,11 +107,11 @@ function Environment(props: {
           {trans.__('New notebook in it')}
         </button>
       </div>
-      <Check name={detail.environment} />
       <Network detail={detail} network={network} />
-      <Limits detail={detail} />
       <Packages detail={detail} />
+      <Limits detail={detail} />
       <Rest detail={detail} />
+      <Check name={detail.environment} />
       <Used row={row} />
     </>
   );
@@ -284,10 +284,13 @@ function Packages(props: { detail: EnvironmentDetail }): React.JSX.Element {
   return (
     <Section title={trans.__('Packages (%1)', all.length.toLocaleString())}>
       {all.length > SHOWN && (
-        <FilterBox
+        <input
+          className="jp-mod-styled jp-Reprise-environment-find"
+          type="search"
+          value={words}
           placeholder={trans.__('Find a package')}
-          updateFilter={(_, query) => setWords(query ?? '')}
-          useFuzzyFilter={false}
+          aria-label={trans.__('Find a package')}
+          onChange={event => setWords(event.target.value)}
         />
       )}
       <ul className="jp-Reprise-environment-packages">

@@ -34,7 +34,7 @@ const documents = fc
   .map(pieces => pieces.join('\n\n') + '\n');
 
 function html(text: string): string {
-  return (marked.parse(text, { async: false })).replace(/\s+/g, ' ').trim();
+  return marked.parse(text, { async: false }).replace(/\s+/g, ' ').trim();
 }
 
 function cut(text: string): string[] {

@@ -166,7 +166,9 @@ describe('a batch of changes', () => {
   });
 
   it('puts a whole cell back, and nothing of what the agent marked stays', () => {
-    const model = notebook(code('a', 'new', { metadata: { reprise_edited_by: 'agent', tags: [] } }));
+    const model = notebook(
+      code('a', 'new', { metadata: { reprise_edited_by: 'agent', tags: [] } })
+    );
     apply(model, { what: 'replace', cell: 'a', put: code('a', 'old', { metadata: { mine: 1 } }) });
     expect(cells(model)[0]).toMatchObject({ source: 'old', metadata: { mine: 1 } });
     expect(Object.keys(cells(model)[0]?.metadata ?? {})).toEqual(['mine']);
