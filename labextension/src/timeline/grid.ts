@@ -325,7 +325,8 @@ export class StepGrid extends Widget {
         first: index <= this._lines.indexOf(this._lines.found - 1),
         last: index === this._lines.length - 1,
         top: index * LINE + shift,
-        name: this.nameOf
+        name:
+          line.is === 'fork' ? line.fork.name : line.is === 'origin' ? this.nameOf(line.parent) : ''
       });
       if (view.node === next) {
         next = next.nextSibling;

@@ -18,8 +18,8 @@ export interface ILineState {
   readonly first: boolean;
   readonly last: boolean;
   readonly top: number;
-  /** What a session is called. */
-  name(session: string): string;
+  /** Of a branch: what the session that it leads to is called; else empty. */
+  readonly name: string;
 }
 
 export class LineView {
@@ -65,6 +65,7 @@ export class LineView {
       before.first === state.first &&
       before.last === state.last &&
       before.row === state.row &&
+      before.name === state.name &&
       sameLine(before.line, state.line);
     if (!same) {
       this._fill(state);
@@ -84,7 +85,7 @@ export class LineView {
     }
     if (line.is !== 'step') {
       const seq = line.is === 'fork' ? line.fork.seq : line.seq;
-      const name = state.name(line.is === 'fork' ? line.fork.session : line.parent);
+      const { name } = state;
       this._glyph.draw(line.is, state.first, state.last);
       const text = line.is === 'fork' ? trans.__('fork: %1', name) : trans.__('left %1', name);
       const title =

@@ -110,7 +110,11 @@ export class TimelinePanel extends Panel {
   }
 
   handleEvent(event: Event): void {
-    this._return.came(event as FocusEvent, this.node);
+    const from = (event as FocusEvent).relatedTarget;
+    // Menus and dialogs of ours give the focus back by themselves, and are gone then.
+    if (!(from instanceof Element && from.closest('.lm-Menu, .jp-Dialog') !== null)) {
+      this._return.came(event as FocusEvent, this.node);
+    }
   }
 
   protected override onAfterAttach(msg: Message): void {
