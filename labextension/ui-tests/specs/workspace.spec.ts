@@ -92,9 +92,17 @@ test('what comes in, is made, renamed or deleted is a step, and code sees it at 
   await runCell(page, 0);
   const session = await sessionOf(server, `${name}.ipynb`);
   await openWorkspace(page);
-  const input = section(page).locator('input[type=file]');
-  const upload = async (text: string) =>
-    input.setInputFiles({ name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from(text) });
+  const upload = async (text: string) => {
+    const [chooser] = await Promise.all([
+      page.waitForEvent('filechooser'),
+      section(page).getByRole('button', { name: 'Upload Files' }).click()
+    ]);
+    await chooser.setFiles({
+      name: 'notes.txt',
+      mimeType: 'text/plain',
+      buffer: Buffer.from(text)
+    });
+  };
   await upload('first');
   await expect(item(page, 'notes.txt')).toBeVisible();
   const shown = await runCell(page, 1);
