@@ -150,7 +150,8 @@ function moved(now: Conversation, entry: Entry): Conversation {
   const session = word(entry.body['session'], now.session);
   const why = word(entry.body['why']);
   const there = { ...now, session };
-  if (why === 'begun' || now.turns.length === 0) {
+  // That an undo leads to another one, its own entry says.
+  if (why === 'begun' || why === 'undo' || now.turns.length === 0) {
     return there;
   }
   return withParts(there, [mark(entry, 'session', session, why)]);

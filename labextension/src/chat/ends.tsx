@@ -111,8 +111,8 @@ function Waiting(props: { wait: WaitPart; conversation: IConversation }): React.
       {wait.why}{' '}
       <span aria-hidden="true">
         {left > 0
-          ? trans.__('It is asked again in %1 s (attempt %2).', left, wait.attempt + 1)
-          : trans.__('It is asked again now (attempt %1).', wait.attempt + 1)}
+          ? trans.__('It is asked again in %1 s (attempt %2).', left, wait.attempt)
+          : trans.__('It is asked again now (attempt %1).', wait.attempt)}
       </span>
     </Notice>
   );

@@ -28,7 +28,8 @@ export const TurnView = React.memo(function TurnView(props: {
 }): React.JSX.Element {
   const { turn, newest, conversation } = props;
   const { trans } = useSurroundings();
-  const [folded, fold] = React.useState(turn.undone !== null && !newest);
+  const [chosen, fold] = React.useState<boolean | null>(null);
+  const folded = chosen ?? (turn.undone !== null && !newest);
   const label = React.useId();
   return (
     <article
@@ -341,7 +342,7 @@ function Mark(props: { part: MarkPart }): React.JSX.Element {
   switch (part.mark) {
     case 'continued':
       return (
-        <p className="jp-Reprise-mark">
+        <p className="jp-Reprise-chat-mark">
           <span>
             {part.why === '' ? trans.__('Continued') : trans.__('%1 Continued.', part.why)}
           </span>
@@ -349,7 +350,7 @@ function Mark(props: { part: MarkPart }): React.JSX.Element {
       );
     case 'session':
       return (
-        <p className="jp-Reprise-mark">
+        <p className="jp-Reprise-chat-mark">
           <span>
             {part.why === 'rewind'
               ? trans.__('Rewound: goes on in a fork. The session that is left stays listed.')
@@ -359,7 +360,7 @@ function Mark(props: { part: MarkPart }): React.JSX.Element {
       );
     case 'compacted':
       return (
-        <div className="jp-Reprise-mark">
+        <div className="jp-Reprise-chat-mark">
           <button
             className="jp-Reprise-quiet-button"
             aria-expanded={open}
