@@ -42,17 +42,18 @@ export class FileSource implements ISource {
 
   async find(words: string): Promise<readonly ISuggestion[]> {
     const files = await this._files();
+    // By its path alone: nobody looks for a file by its size.
     return fitting(
-      files.map((file): ISuggestion => ({
-        key: `file:${file.path}`,
-        group: 'files',
-        label: file.path,
-        detail: file.size === null ? '' : sized(file.size),
-        instead: file.path,
-        bring: () => this._item(file)
-      })),
+      files.map(file => ({ file, label: file.path, detail: '' })),
       words
-    );
+    ).map(({ file }) => ({
+      key: `file:${file.path}`,
+      group: 'files',
+      label: file.path,
+      detail: file.size === null ? '' : sized(file.size),
+      instead: file.path,
+      bring: () => this._item(file)
+    }));
   }
 
   private async _item(file: IFile): Promise<IItem> {

@@ -144,6 +144,11 @@ export class Writing implements IDisposable {
   }
 
   async stop(): Promise<void> {
+    if (this.host.conversation === null) {
+      // It is being begun: there is nothing yet that could be stopped.
+      this._stops = true;
+      return;
+    }
     await this._do(() => this.host.stop());
   }
 
@@ -166,6 +171,12 @@ export class Writing implements IDisposable {
       this._drafts.set(this._key, { words: '', items: [], queue: [] });
       this._key = this.host.key;
       this._drafts.set(this._key, this._draft);
+    }
+    if (this._stops && this.host.conversation !== null) {
+      this._stops = false;
+      if (this.host.state === 'running') {
+        void this.stop();
+      }
     }
     if (this.host.state === 'ready' && this.queue.length > 0 && this._goesOn()) {
       void this._next();
@@ -236,5 +247,7 @@ export class Writing implements IDisposable {
   private _draft: IDraft;
   private _error: unknown = null;
   private _sending = false;
+  /** Stop was pressed before there was a conversation. */
+  private _stops = false;
   private readonly _changed = new Signal<this, void>(this);
 }

@@ -50,7 +50,7 @@ export function ChangedView(props: {
           {shows && (
             <button
               type="button"
-              className="jp-mod-styled"
+              className="jp-Reprise-cellmark-act"
               aria-expanded={open}
               onClick={() => setOpen(!open)}
             >
@@ -59,14 +59,18 @@ export function ChangedView(props: {
           )}
           <button
             type="button"
-            className="jp-mod-styled"
+            className="jp-Reprise-cellmark-act"
             aria-disabled={!known}
             title={known ? undefined : trans.__('What it was before is not known')}
             onClick={known ? putBack : undefined}
           >
             {known && before === null ? trans.__('Take away') : trans.__('Put back')}
           </button>
-          <button type="button" className="jp-mod-styled" onClick={() => edits.keep(mark)}>
+          <button
+            type="button"
+            className="jp-Reprise-cellmark-act"
+            onClick={() => edits.keep(mark)}
+          >
             {after === null ? trans.__('Leave it so') : trans.__('Keep')}
           </button>
         </span>

@@ -19,7 +19,7 @@ class FakeHost implements IComposerHost {
   state: ComposerState = 'ready';
   why = '';
   ended: string | null = null;
-  conversation = 'c1';
+  conversation: string | null = 'c1';
   session = null;
   path = null;
   entries: readonly IEntry[] = [];
@@ -136,6 +136,20 @@ describe('a message', () => {
     await writing.sendNow();
     expect(host.texts).toEqual(['next']);
     expect(writing.held).toBe(false);
+  });
+
+  it('is stopped as soon as it can be, where Stop was pressed before it was begun', async () => {
+    const host = new FakeHost();
+    host.conversation = null;
+    const writing = new Writing(host, drafts());
+    writing.write('words');
+    await writing.submit();
+    await writing.stop();
+    expect(host.stopped).toBe(0);
+    host.conversation = 'c1';
+    host.changed.emit();
+    host.changed.emit();
+    expect(host.stopped).toBe(1);
   });
 
   it('is back in the input where it was not taken, before what was written since', async () => {

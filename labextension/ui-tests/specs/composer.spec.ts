@@ -112,18 +112,18 @@ test('@ brings cells, variables, files and skills by keys alone, and none of it 
   await expect(list.getByRole('option', { name: 'made.csv' })).toBeVisible();
   await input.press('Enter');
   await input.pressSequentially(`@profile`);
-  await expect(list.getByRole('option', { name: /profile-data/ })).toBeVisible();
+  await expect(list.getByRole('option', { name: /profile-dataset/ })).toBeVisible();
   await input.press('ArrowDown');
   await input.press('Escape');
   await expect(list).toBeHidden();
   await input.press('Backspace');
-  await expect(list.getByRole('option', { name: /profile-data/ })).toBeVisible();
+  await expect(list.getByRole('option', { name: /profile-dataset/ })).toBeVisible();
   await input.press('Enter');
   const chips = page.locator('.jp-Reprise-composer .jp-Reprise-chip');
-  await expect(chips).toHaveText([/cell 2/, /rentals \(list\)/, /made.csv/, /profile-data/]);
+  await expect(chips).toHaveText([/cell 2/, /rentals \(list\)/, /made.csv/, /profile-dataset/]);
   await chips.nth(0).getByRole('button', { name: 'cell 2' }).click();
   await expect(page.locator('.jp-Reprise-chip-content')).toContainText('/etc/passwd');
-  await page.getByRole('button', { name: 'Do not bring profile-data along' }).click();
+  await page.getByRole('button', { name: 'Do not bring profile-dataset along' }).click();
   await expect(chips).toHaveCount(3);
   await input.press('End');
   await input.pressSequentially(` look ${name}`);
@@ -142,7 +142,7 @@ test('@ brings cells, variables, files and skills by keys alone, and none of it 
 
 test('/ has commands, and a skill is run by its name', async ({ page, server, name }) => {
   await server.notebook(`${name}.ipynb`, ['x = 1']);
-  await server.script(`Use the skill profile-data: on ${name}`, [{ say: 'Profiled.' }]);
+  await server.script(`Use the skill profile-dataset: on ${name}`, [{ say: 'Profiled.' }]);
   const input = await chat(page, server, `${name}.ipynb`);
   await input.pressSequentially('/');
   const list = page.getByRole('listbox', { name: 'Suggestions' });
@@ -152,7 +152,7 @@ test('/ has commands, and a skill is run by its name', async ({ page, server, na
   await input.press('Enter');
   await expect(input).toHaveValue('/skill ');
   await input.pressSequentially('profile-d');
-  await expect(list.getByRole('option', { name: /profile-data/ })).toBeVisible();
+  await expect(list.getByRole('option', { name: /profile-dataset/ })).toBeVisible();
   await input.press('Enter');
   await input.pressSequentially(`on ${name}`);
   await input.press('Enter');
