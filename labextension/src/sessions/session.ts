@@ -7,14 +7,7 @@ import type { ISignal } from '@lumino/signaling';
 
 import { Signal } from '@lumino/signaling';
 
-import type {
-  IAttached,
-  INotebookSession,
-  INotice,
-  ISessionStatus,
-  IStepped,
-  SessionState
-} from './tokens';
+import type { IAttached, INotebookSession, INotice, ISessionStatus, IStepped } from './tokens';
 
 import { NotAnswered, askKernel } from './ask';
 import { PerFrame } from './frame';
@@ -168,7 +161,8 @@ export class NotebookSession implements INotebookSession {
     if (kernel === null) {
       this.become({ ...this.standing, state: 'ended', running: null, resume: null });
     } else {
-      this.become({ ...UNKNOWN, environment: this.standing.environment });
+      const { environment, backend } = this.standing;
+      this.become({ ...UNKNOWN, environment, backend });
       this.soon(0);
     }
     this.changes.ask();
@@ -413,9 +407,4 @@ export class NotebookSession implements INotebookSession {
   private readonly attachedSignal = new Signal<this, IAttached>(this);
   private readonly noticedSignal = new Signal<this, INotice>(this);
   private readonly disposedSignal = new Signal<this, void>(this);
-}
-
-/** Whether a state is one in which the session's steps cannot run at once. */
-export function away(state: SessionState): boolean {
-  return state !== 'ready' && state !== 'running';
 }

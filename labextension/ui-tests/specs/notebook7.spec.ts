@@ -38,14 +38,17 @@ test('Notebook 7 has the status button, the session panel and the chat', async (
   await page.keyboard.press('Control+Enter');
   await expect(cellAt(page, 2).locator('.jp-OutputArea-output')).toHaveText('42');
 
-  for (const [command, shown] of [
-    ['reprise:open-timeline', '.jp-Reprise-Timeline'],
-    ['reprise:open-chat', '.jp-Reprise-chat, .jp-Reprise-Chat']
+  for (const [key, shown] of [
+    ['t', '.jp-Reprise-Timeline'],
+    ['c', '.jp-Reprise-chat']
   ]) {
-    await page.evaluate(async (command: string) => {
-      await (window as any).jupyterapp.commands.execute(command);
-    }, command);
-    await expect(page.locator(shown).first()).toBeVisible();
+    // The second key of a chord has to come within a second, which a busy machine does not promise.
+    await expect(async () => {
+      await cellAt(page, 2).locator('.jp-InputPrompt').click();
+      await page.keyboard.press('Control+k');
+      await page.keyboard.press(key);
+      await expect(page.locator(shown).first()).toBeVisible({ timeout: 2_000 });
+    }).toPass();
   }
   expect(errors).toEqual([]);
 });

@@ -68,7 +68,9 @@ pathlib.Path("sub/deep.txt").write_text("deep")`;
   expect(await page.evaluate(() => (window as any).pwned)).toBeUndefined();
 
   // By keyboard alone: into the folder, and out of it again.
-  await item(page, 'sub').focus();
+  await run(page, 'reprise:open-workspace');
+  await expect(section(page).locator('.jp-DirListing-item:focus')).toHaveCount(1);
+  await page.keyboard.type('sub');
   await page.keyboard.press('Enter');
   await expect(item(page, 'deep.txt')).toBeVisible();
   await page.keyboard.press('Backspace');
