@@ -265,8 +265,8 @@ function Listed(props: { step: ReportStep }): React.JSX.Element | null {
     <details className="jp-Reprise-verify-more">
       <summary>
         {trans._n(
-          'As compared: %1 difference',
-          'As compared: %1 differences',
+          'As compared: %2 difference',
+          'As compared: %2 differences',
           differences.length + omitted,
           (differences.length + omitted).toLocaleString()
         )}

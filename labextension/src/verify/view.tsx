@@ -219,8 +219,8 @@ function Found(props: { head: ReportHead }): React.JSX.Element {
         {newer !== null && newer > 0 && (
           <Notice kind="info">
             {trans._n(
-              '%1 step came since, and is not in this report.',
-              '%1 steps came since, and are not in this report.',
+              '%2 step came since, and is not in this report.',
+              '%2 steps came since, and are not in this report.',
               newer,
               newer.toLocaleString()
             )}

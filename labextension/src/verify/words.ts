@@ -62,7 +62,7 @@ export function countsLine(
 ): string {
   const of = (verdict: StepVerdict): number => counts[verdict] ?? 0;
   const parts = [
-    trans._n('%1 step', '%1 steps', total, total.toLocaleString()),
+    trans._n('%2 step', '%2 steps', total, total.toLocaleString()),
     trans.__('%1 same', of('same').toLocaleString()),
     trans.__('%1 volatile', of('volatile').toLocaleString()),
     trans.__('%1 different', of('different').toLocaleString()),
