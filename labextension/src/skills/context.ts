@@ -6,7 +6,7 @@ import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import type { IApi } from '../api/tokens';
+import { ApiError, type IApi } from '../api/tokens';
 import type { IAnnouncer } from '../parts/tokens';
 import type { ISessions } from '../sessions/tokens';
 import type { ISkills } from './tokens';
@@ -31,6 +31,8 @@ export interface IOpener {
   teams(): void;
   judge(act: Act, version: ISkills.Version): Promise<void>;
   download(named: ISkills.IName, path: string | null): Promise<void>;
+  /** Shows a session in the timeline, where that is there; false where it is not. */
+  timeline(session: string): boolean;
   /** Shows a step in the timeline, where that is there; false where it is not. */
   step(session: string, seq: number): boolean;
 }
@@ -57,6 +59,11 @@ export interface IContext {
   readonly announcer: IAnnouncer;
   readonly sessions: ISessions | null;
   readonly open: IOpener;
+}
+
+/** The line's own notice says it already, and what was shown stays. */
+export function offline(error: unknown): boolean {
+  return error instanceof ApiError && error.code === 'offline';
 }
 
 export const Context = React.createContext<IContext | null>(null);

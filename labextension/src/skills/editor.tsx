@@ -288,7 +288,7 @@ function Editor(props: {
             check.error === undefined && <Loading trans={trans} />
           ) : (
             <>
-              {check.checked.why_not !== null && (
+              {check.checked.why_not !== null && errors === 0 && (
                 <Notice kind="error">{exact(check.checked.why_not)}</Notice>
               )}
               {(check.checked.why_not === null || errors > 0) && (

@@ -5,6 +5,7 @@ import { WidgetTracker } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
 
 import { ApiError } from '../api/tokens';
+import { TimelineCommands } from '../timeline/tokens';
 import { IContext, IOpener, IOpening, View } from './context';
 import { Draft, IStore } from './draft';
 import { filesOfDrop } from './dropped';
@@ -122,12 +123,19 @@ export class Opener implements IOpener {
     }
   }
 
+  timeline(session: string): boolean {
+    return this._run(TimelineCommands.open, { session });
+  }
+
   step(session: string, seq: number): boolean {
-    const command = 'reprise:show-step';
+    return this._run(TimelineCommands.showStep, { session, step: seq });
+  }
+
+  private _run(command: string, args: { session: string; step?: number }): boolean {
     if (!this._app.commands.hasCommand(command)) {
       return false;
     }
-    void this._app.commands.execute(command, { session, step: seq });
+    void this._app.commands.execute(command, args);
     return true;
   }
 

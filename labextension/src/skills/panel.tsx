@@ -14,9 +14,10 @@ import * as React from 'react';
 
 import { skillIcon } from '../parts/icons';
 import { ConnectionNotice, Empty, ErrorNotice, Loading } from '../parts/notices';
+import { FocusReturn } from '../parts/roving';
 import { IAsked, useAsked } from '../parts/asked';
 import { useChanges } from './changing';
-import { Context, IContext, useSkills } from './context';
+import { Context, IContext, offline, useSkills } from './context';
 import { SkillList } from './list';
 import { SHIPPED } from './names';
 import { Requests } from './requests';
@@ -101,6 +102,7 @@ function Panel(props: {
   const [limit, setLimit] = React.useState(STEP);
   const [over, setOver] = React.useState(0);
   const input = React.useRef<HTMLInputElement>(null);
+  const [back] = React.useState(() => new FocusReturn());
 
   const scopes = useAsked('scopes', () => skills.scopes());
   const promotions = useAsked('promotions', () => skills.promotions());
@@ -156,6 +158,14 @@ function Panel(props: {
 
   return (
     <div
+      onFocus={event => back.came(event, event.currentTarget)}
+      onKeyDown={event => {
+        // A search with words in it is cleared first, by the browser.
+        const words = event.target === input.current && input.current.value !== '';
+        if (event.key === 'Escape' && !words && back.back()) {
+          event.stopPropagation();
+        }
+      }}
       className={`jp-Reprise-skills-body${over > 0 ? ' jp-mod-over' : ''}`}
       onDragEnter={event => {
         if (event.dataTransfer.types.includes('Files')) {
@@ -293,7 +303,7 @@ function Found(props: {
   const found = trans._n('%2 skill', '%2 skills', page.total, page.total.toLocaleString());
   return (
     <>
-      {list.error !== undefined && (
+      {list.error !== undefined && !offline(list.error) && (
         <ErrorNotice error={list.error} trans={trans} again={list.again} />
       )}
       <p className="jp-sr-only" role="status">

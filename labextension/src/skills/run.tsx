@@ -130,7 +130,7 @@ function Runner(props: {
           className="jp-mod-styled"
           value={given}
           spellCheck={false}
-          placeholder={trans.__('as in a shell: data.csv --rows 5')}
+          placeholder={trans.__('as in a shell: %1', '{workspace}/data.csv --rows 5')}
           onChange={event => setGiven(event.target.value)}
         />
       </label>

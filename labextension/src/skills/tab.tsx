@@ -8,7 +8,7 @@ import { exact, moment } from '../parts/words';
 import { useAsked } from '../parts/asked';
 import { useChanges } from './changing';
 import { StandingBadge, StateBadges } from './badges';
-import { Act, IContext, IOpening, useSkills, View } from './context';
+import { Act, IContext, IOpening, offline, useSkills, View } from './context';
 import { Files } from './files';
 import { Findings } from './findings';
 import { bare, nameOf, reference } from './names';
@@ -88,7 +88,7 @@ function Body(props: { tab: SkillTab; opened: Signal<SkillTab, void> }): React.J
         )
       ) : (
         <>
-          {shown.error !== undefined && (
+          {shown.error !== undefined && !offline(shown.error) && (
             <ErrorNotice error={shown.error} trans={trans} again={shown.again} />
           )}
           <Shown named={named} shown={shown.value} opening={opening} group={tab.id} />

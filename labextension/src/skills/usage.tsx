@@ -88,7 +88,7 @@ export function CostTable(props: {
 
 function Uses(props: { version: ISkills.Version; named: ISkills.IName }): React.JSX.Element {
   const { version, named } = props;
-  const { skills, trans } = useSkills();
+  const { skills, trans, open } = useSkills();
   const usage = useAsked(reference(named), () => skills.usage(named));
   const sessions = useAsked(`${reference(named)} sessions`, () => skills.sessions(named));
   return (
@@ -151,7 +151,14 @@ function Uses(props: { version: ISkills.Version; named: ISkills.IName }): React.
         <ul className="jp-Reprise-skill-sessions">
           {(sessions.value ?? []).slice(0, MOST_SESSIONS).map(each => (
             <li key={each}>
-              <code>{each}</code>
+              <button
+                type="button"
+                className="jp-Reprise-link"
+                title={trans.__('Show it in the timeline')}
+                onClick={() => open.timeline(each)}
+              >
+                <code>{each}</code>
+              </button>
             </li>
           ))}
         </ul>

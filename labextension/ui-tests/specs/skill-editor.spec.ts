@@ -45,9 +45,6 @@ test('a skill is written with its findings at their lines and its cost, and save
   await expect(tab(page).locator('.cm-lint-marker-error')).toHaveCount(1);
   await checks.getByRole('button', { name: 'SKILL.md:2' }).first().click();
   await expect(text(page)).toBeFocused();
-  for (let count = 0; count < ' Twice'.length; count++) {
-    await page.keyboard.press('Delete');
-  }
   await page.keyboard.press('End');
   for (let count = 0; count < ' Twice'.length; count++) {
     await page.keyboard.press('Backspace');

@@ -215,9 +215,9 @@ test('a script runs in the notebook as a step; what was revoked runs no more', a
   await expect(shown).toContainText('Nobody has approved it: only where there is no network');
   await shown.getByLabel('Arguments').fill("'a.txt");
   await expect(shown.getByRole('button', { name: 'Run as a step' })).toBeDisabled();
-  await shown.getByLabel('Arguments').fill('/workspace/a.txt');
+  await shown.getByLabel('Arguments').fill("'{workspace}/a.txt'");
   await shown.getByLabel('Arguments').press('Enter');
-  await expect(shown.getByRole('region', { name: 'What it shows' })).toContainText(/lines: 2|Error/);
+  await expect(shown.getByRole('region', { name: 'What it shows' })).toContainText('lines: 2');
   await expect(shown.locator('.jp-Reprise-skill-outcome')).toContainText('It ended');
   const { steps } = await server.api('GET', `sessions/${session}/steps`);
   expect(steps.map((each: any) => each.kind)).toContain('mount');
