@@ -131,7 +131,13 @@ export class Host implements IComposerHost, IDisposable {
     this._changed.emit();
   }
 
+  /** How many messages were sent from here. */
+  get sent(): number {
+    return this._sent;
+  }
+
   async send(message: IMessage): Promise<void> {
+    this._sent += 1;
     const shown = this.shown;
     if (shown !== null) {
       await shown.say(message.text, message.brought);
@@ -194,5 +200,6 @@ export class Host implements IComposerHost, IDisposable {
   private readonly _disposed = new Signal<IComposerHost, void>(this);
   private _held: IHeld | null = null;
   private _beginning = false;
+  private _sent = 0;
   private _isDisposed = false;
 }

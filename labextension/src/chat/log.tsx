@@ -13,7 +13,8 @@ export const TURNS = 30;
 /** CSS pixels from the end within which the end is followed. */
 const NEAR = 40;
 
-export function Log(props: { conversation: IConversation }): React.JSX.Element {
+/** sent: how many messages were sent from this page. */
+export function Log(props: { conversation: IConversation; sent: number }): React.JSX.Element {
   const { conversation } = props;
   const { trans } = useSurroundings();
   const turns = useConversation(conversation, each => each.model.turns);
@@ -26,7 +27,7 @@ export function Log(props: { conversation: IConversation }): React.JSX.Element {
   const last = turns.at(-1);
   const { follow } = end;
   // Whoever says something looks at what comes of it.
-  React.useLayoutEffect(follow, [follow, last?.turn]);
+  React.useLayoutEffect(follow, [follow, props.sent]);
   return (
     <div className="jp-Reprise-log-frame">
       <div

@@ -66,7 +66,11 @@ function Shown(props: ViewProps & { conversation: IConversation }): React.JSX.El
           {trans.__('No model answers here: what the agent says is a script.')}
         </Notice>
       )}
-      {none ? <Nothing {...props} /> : <Log conversation={conversation} />}
+      {none ? (
+        <Nothing {...props} />
+      ) : (
+        <Log conversation={conversation} sent={props.desk.host.sent} />
+      )}
       {notes.map((note, place) => (
         <Notice key={place} kind="warning">
           {note}

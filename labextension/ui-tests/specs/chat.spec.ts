@@ -2,6 +2,7 @@
 
 import type { Locator, Page } from '@playwright/test';
 
+import { pastConversation } from '../fixtures/history';
 import { accessible, expect, openNotebook, runCell, setTheme, test } from '../fixtures/lab';
 
 const CHAT = '.jp-Reprise-chat';
@@ -214,33 +215,30 @@ test('a conversation of a hundred turns mounts the newest thirty, follows its en
   await server.notebook(`${name}.ipynb`, ['x = 1']);
   await openNotebook(page, server, `${name}.ipynb`);
   const session = (await server.api('GET', `sessions?notebook=${name}.ipynb`)).sessions[0].id;
-  const { id } = await server.api('POST', 'conversations', {
-    session,
-    notebook: `${name}.ipynb`,
-    title: 'A long one'
-  });
+  const id = await pastConversation(
+    server,
+    { session, notebook: `${name}.ipynb`, title: 'A long one' },
+    Array.from({ length: 100 }, (_, at): [string, string] => [
+      `number ${at + 1}`,
+      'Noted.\n\n- as a list\n- of two'
+    ])
+  );
   await server.script('number', [{ say: 'Noted.\n\nAs a paragraph.' }]);
-  for (let number = 1; number <= 40; number += 1) {
-    await server.api('POST', `conversations/${id}/say`, { text: `number ${number}` });
-    await expect
-      .poll(async () => (await server.api('GET', `conversations/${id}`)).ended, { intervals: [50] })
-      .toBe('done');
-  }
   await page.reload();
   const chat = await openChat(page);
-  await expect(turn(page, 40)).toBeInViewport();
+  await expect(turn(page, 100)).toBeInViewport();
   await expect(chat.locator('[data-turn]')).toHaveCount(30);
   const log = chat.locator('.jp-Reprise-log');
   await log.hover();
   await page.mouse.wheel(0, -4000);
   await expect(chat.getByRole('button', { name: 'To the end' })).toBeVisible();
-  await server.api('POST', `conversations/${id}/say`, { text: 'number 41' });
+  await server.api('POST', `conversations/${id}/say`, { text: 'number 101' });
   await expect(chat.getByRole('button', { name: 'New below (1)' })).toBeVisible();
   await chat.getByRole('button', { name: 'New below (1)' }).click();
-  await expect(turn(page, 41)).toBeInViewport();
+  await expect(turn(page, 101)).toBeInViewport();
   await log.evaluate(node => node.scrollTo(0, 0));
   await chat.getByRole('button', { name: /Show \d+ more turns/ }).click();
-  await expect(chat.locator('[data-turn]')).toHaveCount(41);
+  await expect(chat.locator('[data-turn]')).toHaveCount(60);
   // The list: searched, renamed.
   await chat.getByRole('button', { name: 'Chats' }).click();
   await chat.getByPlaceholder('Search what was said').fill('number 17');
