@@ -69,7 +69,7 @@ pathlib.Path("sub/deep.txt").write_text("deep")`;
 
   // By keyboard alone: into the folder, and out of it again.
   await run(page, 'reprise:open-workspace');
-  await expect(section(page).locator('.jp-DirListing-item:focus')).toHaveCount(1);
+  await expect(section(page).locator('.jp-DirListing :focus, .jp-DirListing:focus')).toHaveCount(1);
   await page.keyboard.type('sub');
   await page.keyboard.press('Enter');
   await expect(item(page, 'deep.txt')).toBeVisible();
