@@ -77,7 +77,7 @@ test('whatever a cell shows stands as if a page had been there', async ({ page, 
     'Thread(target=later).start()',
     '42'
   ].join('\n');
-  await server.notebook(notebook, ['GO = 0', code, late, 'GO = 3']);
+  await server.notebook(notebook, ['GO = 1', code, late, 'GO = 3']);
   await openNotebook(page, server, notebook);
   const all = page.locator('.jp-NotebookPanel .jp-CodeCell');
   await runCell(page, 0);
