@@ -79,7 +79,6 @@ test('whatever a cell shows stands as if a page had been there', async ({ page, 
   ].join('\n');
   await server.notebook(notebook, ['GO = 1', code, late, 'GO = 3']);
   await openNotebook(page, server, notebook);
-  const all = page.locator('.jp-NotebookPanel .jp-CodeCell');
   await runCell(page, 0);
   await runCell(page, 1);
   await runCell(page, 2);
@@ -112,7 +111,6 @@ test('whatever a cell shows stands as if a page had been there', async ({ page, 
     outputs.map(({ execution_count: _, traceback: __, ...each }) => each);
   expect(without(await outputsOf(page, 1))).toEqual(without(live[0]));
   expect(without(await outputsOf(page, 2))).toEqual(without(live[1]));
-  await expect(all).toHaveCount(4);
 });
 
 test('a cell that asked while nobody was there is answered by who comes, by keyboard', async ({
