@@ -148,7 +148,7 @@ class Lab:
             found.bind(("127.0.0.1", 0))
             self.port = found.getsockname()[1]
         for name in ("notebooks", "runtime", "home", "config/labconfig", "extensions/@jupyter-reprise"):
-            (folder / name).mkdir(parents=True)
+            (folder / name).mkdir(parents=True, exist_ok=True)
         (folder / "extensions" / "@jupyter-reprise" / "lab").symlink_to(BUILT)
         together = options.collaboration
         extensions = {"jupyter_server_ydoc": together, "jupyter_server_fileid": together, "jupyter_lsp": False}

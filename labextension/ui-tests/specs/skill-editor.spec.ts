@@ -122,8 +122,8 @@ test('what is not saved is asked about, kept over a reload, and thrown away only
   expect((await server.api('GET', 'skills/keep-it/versions')).total).toBe(1);
 
   // What could not be saved is still there, and says why.
-  await server.server('stop');
   await dismissLost(page);
+  await server.server('stop');
   await tab(page).getByRole('button', { name: 'Save version' }).click();
   await expect(tab(page).getByRole('alert').first()).toContainText('cannot be reached');
   await expect(text(page)).toContainText('Mine.');

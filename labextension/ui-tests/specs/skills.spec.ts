@@ -297,8 +297,8 @@ test('what is shown stays while the server is away, and is as it is afterwards',
   await openLab(page, server.url);
   const shown = await openSkill(page, { skill: 'stays' });
   await expect(shown).toContainText('One.');
-  await server.server('stop');
   await dismissLost(page);
+  await server.server('stop');
   await panel(page).getByTitle('Look again').click();
   await expect(panel(page)).toContainText('Connection lost. What you see is as of');
   await expect(panel(page).getByRole('option', { name: /stays/ })).toBeVisible();
