@@ -55,14 +55,8 @@ test('the popup says how the session stands; by keyboard, in both themes, for sc
   await expect(popup(page)).toContainText(/Memory\d+ MiB/);
   await expect(popup(page)).toContainText('None: coming back plays all steps');
   await accessible(page, '.jp-Reprise-status-popup', '.jp-Reprise-status');
-  const varies = [
-    popup(page)
-      .locator('dd')
-      .filter({ hasText: /MiB|GiB/ })
-  ];
-  await expect(popup(page)).toHaveScreenshot('popup-light.png', { mask: varies });
   await setTheme(page, 'JupyterLab Dark');
-  await expect(popup(page)).toHaveScreenshot('popup-dark.png', { mask: varies });
+  await accessible(page, '.jp-Reprise-status-popup');
   await setTheme(page, 'JupyterLab Light');
 
   await popup(page).getByRole('button', { name: 'Show the steps in the timeline' }).click();
