@@ -3,7 +3,15 @@
 import { promises as fs } from 'fs';
 import * as path from 'path';
 
-import { accessible, expect, openNotebook, runCell, sessionOf, setTheme, test } from '../fixtures/lab';
+import {
+  accessible,
+  expect,
+  openNotebook,
+  runCell,
+  sessionOf,
+  setTheme,
+  test
+} from '../fixtures/lab';
 
 const section = (page: any) => page.locator('.jp-Reprise-workspace');
 const item = (page: any, file: string) =>
