@@ -75,7 +75,26 @@ async function asked(
       missing.push(why instanceof Error ? why.message : trans.__('Something could not be asked.'));
     }
   }
-  return { suggestions: found.flat().slice(0, MOST_SHOWN), missing };
+  // Kinds of which one is named by the words go before those that only speak of them.
+  const ordered = [
+    ...found.filter(each => named(each[0], words)),
+    ...found.filter(each => !named(each[0], words))
+  ];
+  return { suggestions: ordered.flat().slice(0, MOST_SHOWN), missing };
+}
+
+/** Whether a suggestion's name begins with the words: a cell's with its number. */
+function named(suggestion: ISuggestion | undefined, words: string): boolean {
+  if (suggestion === undefined) {
+    return false;
+  }
+  const label = suggestion.label.toLowerCase();
+  const wanted = words.toLowerCase();
+  return (
+    label.startsWith(wanted) ||
+    label.slice(label.lastIndexOf('/') + 1).startsWith(wanted) ||
+    (suggestion.group === 'cells' && /^\d+$/.test(wanted))
+  );
 }
 
 /** The commands; those that cannot be done now are left out. */

@@ -69,8 +69,9 @@ test('a stopped turn holds what is queued until somebody sends it', async ({
   name
 }) => {
   await server.notebook(`${name}.ipynb`, ['x = 1']);
-  await server.script(`long ${name}`, [{ say: 'It goes on.', hold: `h-${name}`, after: 2 }]);
+  // The model reads both messages in one, since nothing was answered: the first script that fits.
   await server.script(`next ${name}`, [{ say: 'That came next.' }]);
+  await server.script(`long ${name}`, [{ say: 'It goes on.', hold: `h-${name}`, after: 2 }]);
   const input = await chat(page, server, `${name}.ipynb`);
   await input.fill(`A long ${name}`);
   await input.press('Enter');
