@@ -90,7 +90,7 @@ const compare: JupyterFrontEndPlugin<void> = {
         // Notebook 7 shows one widget in its main area; it has room below.
         app.shell.add(tab, labShell === null ? 'down' : 'main', { type: 'Reprise' });
         app.shell.activateById(id);
-        await comparison.load();
+        void comparison.load(); // the tab tells what came of it
       }
     });
     palette?.addItem({ command: TimelineCommands.compare, category: trans.__('Reprise') });

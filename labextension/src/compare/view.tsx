@@ -59,7 +59,7 @@ function CompareView(props: ICompareOptions): React.JSX.Element {
   const pair = steps.is === 'here' ? steps.value : null;
   return (
     <>
-      <header className="jp-Reprise-Compare-head">
+      <div className="jp-Reprise-Compare-head" role="group" aria-label={trans.__('Steps')}>
         <StepPicker
           label={trans.__('First step')}
           seq={before}
@@ -83,7 +83,7 @@ function CompareView(props: ICompareOptions): React.JSX.Element {
           trans={trans}
           choose={seq => comparison.choose(before, seq)}
         />
-      </header>
+      </div>
       <Summary steps={steps} changes={changes} trans={trans} />
       {steps.is === 'failed' && (
         <ErrorNotice error={steps.error} trans={trans} again={() => void comparison.load()} />

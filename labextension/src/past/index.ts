@@ -77,7 +77,7 @@ const past: JupyterFrontEndPlugin<void> = {
         // Notebook 7 shows one widget in its main area; it has room below.
         shell.add(tab, labShell === null ? 'down' : 'main', { type: 'Reprise' });
         shell.activateById(id);
-        await content.load();
+        void content.load(); // the tab tells what came of it
       }
     });
   }
