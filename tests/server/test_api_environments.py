@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.fixtures.agent_server import PAGE
 from tests.fixtures.commands import Reprise
 from tests.fixtures.kernel import Database
 from tests.fixtures.server import PATIENCE, JupyterServer, Serve
@@ -114,6 +115,16 @@ def test_hosts_are_allowed_and_taken_back(client: httpx.Client, folder: Path) ->
     assert code(allowed("example.com", "127.0.0.1")) == (400, "usage")
     assert code(allowed("http://example.com/")) == (400, "usage")
     assert client.get("environments/default/network").json()["network"] == said["network"]
+    # A page is told at once, before anybody is asked to press.
+    for name, place, refused in (
+        ("default", "http://example.com/", (400, "usage")),
+        ("nobody", "example.com", (404, "environment-not-found")),
+        ("default", "example.com", (428, "decision-needed")),
+    ):
+        answer = client.post(
+            f"environments/{name}/network/allow", json={"places": [place]}, headers=PAGE
+        )
+        assert code(answer) == refused
     assert allowed("10.1.2.3:80", private=True).json()["network"]["private"] == ["10.1.2.3:80"]
     body = {"places": ["example.org", "*.example.net:8443", "10.1.2.3:80"]}
     said = client.post("environments/default/network/deny", json=body).json()

@@ -1,6 +1,7 @@
 // The tab of policies: the levels that bind one, an editor for the scopes that one may set.
 
 import { ReactWidget } from '@jupyterlab/apputils';
+import { HTMLSelect } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
 import { useAsked } from '../parts/asked';
@@ -182,9 +183,9 @@ function Chooser(props: {
       <h3>
         <label htmlFor={id}>{trans.__('Edit the policy of')}</label>
       </h3>
-      <select
+      <HTMLSelect
         id={id}
-        className="jp-mod-styled"
+        className="jp-Reprise-policy-select"
         value={chosen.scope}
         onChange={event => choose(event.target.value)}
       >
@@ -194,7 +195,7 @@ function Chooser(props: {
             {each.may ? '' : ` (${trans.__('read only')})`}
           </option>
         ))}
-      </select>
+      </HTMLSelect>
     </div>
   );
 }

@@ -36,7 +36,7 @@ export function TextBox(props: {
     const made = editors.factoryService.newDocumentEditor({
       host: host.current,
       model,
-      config: { lineNumbers: true, lineWrap: true, readOnly },
+      config: { lineNumbers: true, lineWrap: true, readOnly, scrollPastEnd: false },
       extensions: [lintGutter(), EditorView.contentAttributes.of({ 'aria-label': label })]
     });
     const changed = (): void => latest.current.typed(model.sharedModel.getSource());

@@ -1,5 +1,6 @@
 // The test box: what would happen if the agent did this, under what binds and with the draft.
 
+import { HTMLSelect } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
 import { useAsked } from '../parts/asked';
@@ -88,9 +89,9 @@ export function Trying(props: { scope: string; text: string; wrong: boolean }): 
       )}
       <div className="jp-Reprise-policy-form">
         <label htmlFor={`${id}-tool`}>{trans.__('The agent calls')}</label>
-        <select
+        <HTMLSelect
           id={`${id}-tool`}
-          className="jp-mod-styled"
+          className="jp-Reprise-policy-select"
           value={tool}
           onChange={event =>
             change({
@@ -104,7 +105,7 @@ export function Trying(props: { scope: string; text: string; wrong: boolean }): 
             </option>
           ))}
           <option value={OTHER}>{trans.__('a tool of an MCP server')}</option>
-        </select>
+        </HTMLSelect>
         {tool === OTHER && (
           <>
             <label htmlFor={`${id}-mcp`}>{trans.__('Its name')}</label>
@@ -130,16 +131,16 @@ export function Trying(props: { scope: string; text: string; wrong: boolean }): 
           <>
             {field('skill', trans.__('Skill'), 'team/ml:count-rows')}
             <label htmlFor={`${id}-standing`}>{trans.__('It is')}</label>
-            <select
+            <HTMLSelect
               id={`${id}-standing`}
-              className="jp-mod-styled"
+              className="jp-Reprise-policy-select"
               value={act.standing}
               onChange={event => change({ standing: event.target.value as IAct['standing'] })}
             >
               <option value="trusted">{trans.__('trusted')}</option>
               <option value="untrusted">{trans.__('untrusted')}</option>
               <option value="revoked">{trans.__('revoked')}</option>
-            </select>
+            </HTMLSelect>
           </>
         )}
         {field('environment', trans.__('In the environment'), 'default')}

@@ -26,7 +26,7 @@ from reprise.sandbox.built import built_lock
 from reprise.sandbox.environment import difference
 from reprise.sandbox.named import NamedEnvironment, environments, load, remove
 from reprise.sandbox.named_network import network_allow, network_deny
-from reprise.sandbox.network import PACKAGE_INDEX, NetworkRules
+from reprise.sandbox.network import PACKAGE_INDEX, NetworkRules, check_place
 from reprise.settings import BACKEND, DEFAULT_BACKEND, DEFAULT_ENVIRONMENT, ENVIRONMENT
 from reprise_server.api import governance
 from reprise_server.api.base import Answer, Asked, Endpoint, operation
@@ -153,13 +153,14 @@ class AllowEndpoint(Endpoint):
         name, places = asked.path["environment"], asked.body["places"]
         private = asked.body.get("private", False)
         told = f"{name}: {', '.join(places)}{' (also private addresses)' if private else ''}"
+        # Nobody is asked to press what could not be done.
+        await asyncio.to_thread(_load, asked)
+        for each in places:
+            must_be_dialled(check_place(each, (PACKAGE_INDEX,)), private)
         await must_not_be_denied(self, name, places)
         await governance.admit(self, Act("allow hosts", "machine", told))
 
         def change() -> dict[str, Any]:
-            _load(asked)
-            for each in places:
-                must_be_dialled(each, private)
             return _network_of(network_allow(name, places, private=private))
 
         said = await asyncio.to_thread(change)
