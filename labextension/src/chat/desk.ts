@@ -175,14 +175,16 @@ export class Desk implements IDisposable {
   private async _find(key: string): Promise<void> {
     const notebook = this._notebook;
     const session = notebook?.id ?? null;
+    const same = notebook !== null && notebook.panel === this._foundFor;
+    this._foundFor = notebook?.panel ?? null;
+    const shown = this._host.shown;
+    if (same && shown !== null && (session === null || shown.model.session === session)) {
+      // Its kernel starts anew, or it went over to the session of a rewind or an undo.
+      return;
+    }
     if (notebook === null || session === null) {
       this._finding = { is: 'nothing' };
       this._show(this._newHost());
-      return;
-    }
-    const shown = this._host.shown;
-    if (shown !== null && shown.model.session === session) {
-      // The session that it went over to: a rewind, an undo.
       return;
     }
     const chosen = this._chosen.get(notebook.panel.id);
@@ -285,5 +287,6 @@ export class Desk implements IDisposable {
   private _finding: Finding = { is: 'nothing' };
   private _listing = false;
   private _lookedFor: string | null = null;
+  private _foundFor: INotebookSession['panel'] | null = null;
   private _disposed = false;
 }

@@ -241,7 +241,7 @@ test('a conversation of a hundred turns mounts the newest thirty, follows its en
   await expect(chat.locator('[data-turn]')).toHaveCount(60);
   // The list: searched, renamed.
   await chat.getByRole('button', { name: 'Chats' }).click();
-  await chat.getByPlaceholder('Search what was said').fill('number 17');
+  await chat.locator('jp-search input').fill('number 17');
   const row = chat.locator('.jp-Reprise-chats-row');
   await expect(row).toHaveCount(1);
   await row.getByRole('button', { name: 'Rename' }).click();
