@@ -85,8 +85,11 @@ const status: JupyterFrontEndPlugin<void> = {
       execute: () => {
         const session = current();
         if (session !== null) {
-          app.shell.activateById(session.panel.id);
-          buttons.get(session.panel)?.press();
+          if (app.shell.currentWidget !== session.panel) {
+            app.shell.activateById(session.panel.id);
+          }
+          // Its focus comes with the next frame's messages; the popup's comes after that.
+          requestAnimationFrame(() => buttons.get(session.panel)?.press());
         }
       }
     });
