@@ -15,6 +15,8 @@ from reprise.log.reader import Reader
 from reprise.log.rows import Row, RowFilter, Rows, RowSearches, find_forks
 from reprise.log.search import StepFilter
 from reprise.log.writer import Writer
+from reprise.skills.command import in_a_line, script_command
+from reprise.skills.script import Script
 from tests.log.test_search import FILTERS, fits, history
 from tests.log.words import ENVIRONMENT, cell, ok, text
 
@@ -141,6 +143,18 @@ def test_a_step_in_a_line(kind: str, line: str) -> None:
     head = json.dumps({"actor": {"kind": "user"}, "payload": WHOLE[kind]})
     found = asked(kind, head, None)  # type: ignore[arg-type]
     assert (found.text, found.actor) == (line, {"kind": "user"})
+
+
+def test_a_command_that_runs_a_script_of_a_skill_is_told_by_both() -> None:
+    script = Script("scripts/sums.py", "python")
+    text = script_command(script, ["a b"], name="sums", path="/skills/sums", program="python3")
+    body = {"actor": {"kind": "user"}, "payload": {"shell": text}}
+    head = json.dumps(body, separators=(",", ":"))
+    assert asked("command", head, None, in_a_line).text == "python3 scripts/sums.py 'a b' · sums"
+    assert asked("command", head, "", in_a_line).text == "python3 scripts/sums.py 'a b' · sums"
+    hidden = text.replace("mkdir", "curl a.example; mkdir")
+    head = json.dumps({"actor": {"kind": "user"}, "payload": {"shell": hidden}})
+    assert asked("command", head, None, in_a_line).text.startswith("export REPRISE_WORKSPACE")
 
 
 def test_a_text_that_is_cut_off_anywhere_is_no_fault() -> None:

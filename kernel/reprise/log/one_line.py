@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -48,14 +48,23 @@ class Asked:
     actor: Mapping[str, Json]
 
 
-def asked(kind: StepKind, head: str, tail: str | None) -> Asked:
-    """What a step asked for. head, tail: its canonical text, whole (tail None), or both ends."""
+def asked(
+    kind: StepKind, head: str, tail: str | None, shortened: Callable[[str], str] = str
+) -> Asked:
+    """What a step asked for. head, tail: its canonical text, whole (tail None), or both ends.
+
+    shortened: makes the text of a command one for people.
+    """
     if tail is None:
         body = json.loads(head)
         text, cell = _whole(kind, body["payload"])
+        if kind == "command":
+            text = shortened(text)
         return Asked(*first_line(text), cell, body["actor"])
     found = _FIELDS[kind].search(head) if kind in _FIELDS else None
     text = "" if found is None else _unescaped(found[1])
+    if kind == "command":
+        text = shortened(text)
     if kind == "comm":
         text = "widget message" if found is None else _comm("comm_open", text)
     if kind == "upload":

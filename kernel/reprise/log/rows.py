@@ -12,7 +12,7 @@ import bisect
 import json
 from array import array
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -95,9 +95,13 @@ class Rows:
 
 
 class RowSearches:
-    """What searches have found so far, the ones that were asked for last."""
+    """What searches have found so far, the ones that were asked for last.
 
-    def __init__(self) -> None:
+    shortened: makes the text of a command one for people.
+    """
+
+    def __init__(self, shortened: Callable[[str], str] = str) -> None:
+        self._shortened = shortened
         self._found: OrderedDict[tuple[object, ...], _Search] = OrderedDict()
 
     async def rows(self, reader: Reader, wanted: RowFilter, offset: int, limit: int) -> Rows:
@@ -105,7 +109,7 @@ class RowSearches:
         total = (await reader.info()).steps
         if wanted.open:
             numbers = range(min(offset, total), min(offset + limit, total))
-            rows = await _rows(reader, numbers, offset)
+            rows = await _rows(reader, numbers, offset, self._shortened)
             return Rows(tuple(rows), total, True, total)
         key = (reader.owner, reader.session, wanted.key)
         search = self._found.get(key)
@@ -118,7 +122,9 @@ class RowSearches:
             exact = await search.go_on(reader, total)
             chosen = list(search.seqs[offset : offset + limit])
             found = len(search.seqs)
-        return Rows(tuple(await _rows(reader, chosen, offset)), found, exact, total)
+        return Rows(
+            tuple(await _rows(reader, chosen, offset, self._shortened)), found, exact, total
+        )
 
 
 _CANDIDATES: Final = """
@@ -237,7 +243,9 @@ SELECT s.seq, s.kind, s.at, left(s.body::text, %s),
 """
 
 
-async def _rows(reader: Reader, numbers: Sequence[int], offset: int) -> list[Row]:
+async def _rows(
+    reader: Reader, numbers: Sequence[int], offset: int, shortened: Callable[[str], str]
+) -> list[Row]:
     """Rows of these steps, numbered from `offset` on."""
     found: list[Row] = []
     line = await reader.line()
@@ -261,7 +269,7 @@ async def _rows(reader: Reader, numbers: Sequence[int], offset: int) -> list[Row
                     seq,
                     kind,
                     at,
-                    asked(kind, head, tail),
+                    asked(kind, head, tail, shortened),
                     status,
                     took,
                     count,

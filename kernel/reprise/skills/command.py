@@ -78,6 +78,15 @@ def without_preparation(text: str) -> str:
     return text if found is None else f"cd {found[1]}; {text[found.end() :]}"
 
 
+def in_a_line(text: str) -> str:
+    """A command as a list tells it: what runs a script of a skill as program and skill."""
+    short = without_preparation(text)
+    if short == text:
+        return text
+    folder, _, program = short.partition("; ")
+    return f"{program} · {folder.rpartition('/')[2]}"
+
+
 def argument(text: str) -> str:
     """An argument as the shell reads it: {workspace} and {scratch} are those folders' paths."""
     told: list[str] = []

@@ -136,6 +136,7 @@ test('comparing files can be stopped and begun again; without the server the tab
   await expect(tab(page)).toContainText('Files and variables were not compared: it was stopped.');
   await tab(page).getByRole('button', { name: 'Compare them' }).click();
   await expect(tab(page).getByRole('button', { name: 'Files' })).toContainText('1 differs');
+  await dismissLost(page);
   await server.server('stop');
   await tab(page).getByRole('button', { name: 'Swap' }).click();
   await expect(tab(page).getByRole('alert').first()).toContainText('The server cannot be reached.');

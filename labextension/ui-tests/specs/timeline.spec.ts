@@ -6,6 +6,7 @@ import { pastSession } from '../fixtures/history';
 import type { PastStep } from '../fixtures/history';
 import {
   accessible,
+  dismissLost,
   expect,
   kernelIdle,
   openNotebook,
@@ -321,6 +322,7 @@ test('without the server what was there stays, and says so; then it goes on', as
 }) => {
   const session = await pastSession(server, HISTORY);
   await openAt(page, server, session);
+  await dismissLost(page);
   await server.server('stop');
   await execute(page, 'reprise:show-step', { session, step: 1 });
   await expect(panel(page)).toContainText('Connection lost. What you see is as of');

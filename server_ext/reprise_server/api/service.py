@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from reprise.errors import DatabaseUnavailable, UnavailableError
 from reprise.log.postgres import Log
 from reprise.log.rows import RowSearches
+from reprise.skills.command import in_a_line
 from reprise_server.agent.assembled import Assembly
 from reprise_server.agent.settings import RepriseAgent
 from reprise_server.api import events
@@ -56,7 +57,7 @@ class Service:
         self._said = said
         self._described = described
         self.trees = Trees()
-        self.row_searches = RowSearches()
+        self.row_searches = RowSearches(in_a_line)
         self.decisions = Decisions()
         self.painters = Painters()
         self.sanitised = Sanitised()
