@@ -32,6 +32,9 @@ PROJECT = Path(__file__).parents[2]
 #: The installation downloads packages, those of npm too, and builds the lab extension.
 BUILD_S = 1800
 PATIENCE = 120.0
+
+#: The first test waits for the build.
+pytestmark = pytest.mark.timeout(BUILD_S + 600)
 USER = "reprise-test"
 
 
@@ -174,7 +177,6 @@ def test_nobody_there_makes_a_namespace(binder: Binder) -> None:
     assert os.geteuid() != 0 or not said.startswith("0 ")
 
 
-@pytest.mark.timeout(BUILD_S)
 def test_the_demo_runs_from_top_to_bottom(binder: Binder) -> None:
     target = binder.repository / "ran.ipynb"
     execute = f"jupyter execute --output={target} binder/demo.ipynb"
