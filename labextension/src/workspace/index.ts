@@ -89,7 +89,8 @@ function addCommands(
     isEnabled: () => sessions.current !== null,
     execute: () => {
       panel.reveal(section);
-      section.browser?.activate();
+      // The panel takes the focus with the next frame's messages; the files after it.
+      requestAnimationFrame(() => section.browser?.activate());
     }
   });
   commands.addCommand(WorkspaceCommands.filesAt, {

@@ -4,7 +4,7 @@ import { showErrorMessage, ToolbarButton } from '@jupyterlab/apputils';
 import { IDocumentManager } from '@jupyterlab/docmanager';
 import { FileBrowser, Uploader } from '@jupyterlab/filebrowser';
 import { ITranslator, TranslationBundle } from '@jupyterlab/translation';
-import { downloadIcon, newFolderIcon, refreshIcon } from '@jupyterlab/ui-components';
+import { downloadIcon, newFolderIcon } from '@jupyterlab/ui-components';
 import { Message } from '@lumino/messaging';
 import { Panel } from '@lumino/widgets';
 
@@ -267,14 +267,6 @@ export class WorkspaceSection extends Panel {
       );
       toolbar.addItem('upload', new Uploader({ model, translator }));
     }
-    toolbar.addItem(
-      'refresh',
-      new ToolbarButton({
-        icon: refreshIcon,
-        tooltip: trans.__('Refresh'),
-        onClick: () => void this.refresh()
-      })
-    );
     toolbar.addItem(
       'save',
       new ToolbarButton({
