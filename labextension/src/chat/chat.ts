@@ -104,7 +104,8 @@ export class Chat implements IChat {
   reveal(path?: string): void {
     const { app, tracker } = this._parts;
     const wanted = tracker?.find(each => each.context.path === path);
-    if (path !== undefined && wanted !== undefined) {
+    // One that is seen already would take the focus, a moment later.
+    if (path !== undefined && wanted?.isVisible === false) {
       app.shell.activateById(wanted.id);
     }
     app.shell.activateById(this.panel.id);

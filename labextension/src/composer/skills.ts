@@ -5,6 +5,9 @@ import type { ISkills } from '../skills/tokens';
 import { fitting, MOST_OF_KIND } from './mentions';
 import type { ISource, ISuggestion } from './suggestions';
 
+/** Milliseconds that a list of skills is good for. */
+const FRESH = 5_000;
+
 /** The skills of the catalog. */
 export class SkillSource implements ISource {
   constructor(private readonly _skills: ISkills | null) {}
@@ -13,7 +16,7 @@ export class SkillSource implements ISource {
     if (this._skills === null) {
       return [];
     }
-    const page = await this._skills.list({ limit: 200 });
+    const page = await this._listed(this._skills);
     const usable = page.entries.filter(each => each.standing !== 'revoked');
     const found = fitting(
       usable.map((each): ISuggestion => ({
@@ -36,4 +39,18 @@ export class SkillSource implements ISource {
     );
     return found;
   }
+
+  /** The list, asked for once in a while and not for each letter. */
+  private _listed(skills: ISkills): Promise<ISkills.IPage> {
+    if (this._kept === null || Date.now() > this._kept.until) {
+      const page = skills.list({ limit: 200 });
+      this._kept = { page, until: Date.now() + FRESH };
+      page.catch(() => {
+        this._kept = null;
+      });
+    }
+    return this._kept.page;
+  }
+
+  private _kept: { readonly until: number; readonly page: Promise<ISkills.IPage> } | null = null;
 }

@@ -154,9 +154,13 @@ function Input(props: IViewProps): React.JSX.Element {
   const { host } = writing;
   const list = React.useId();
   const [query, setQuery] = React.useState<IQuery | null>(null);
-  const [found, setFound] = React.useState<IFound | null>(null);
+  const [found, setFound] = React.useState<{ readonly of: string; readonly is: IFound } | null>(
+    null
+  );
   const [active, setActive] = React.useState(0);
   const caret = React.useRef<number | null>(null);
+  /** Enter or Tab was pressed before what it chooses from was there. */
+  const hurried = React.useRef(false);
 
   const look = React.useCallback((): void => {
     const node = input.current;
@@ -167,8 +171,7 @@ function Input(props: IViewProps): React.JSX.Element {
     setQuery(known => (same(known, next) ? known : next));
   }, [input]);
 
-  const mark = query?.mark;
-  const words = query?.words;
+  const wanted = query === null ? null : query.mark + query.words;
   const acts = host.acts;
   React.useEffect(() => {
     let current = true;
@@ -178,7 +181,7 @@ function Input(props: IViewProps): React.JSX.Element {
       void suggestionsFor(query, sources, new Set(acts.keys()), trans).then(answer => {
         if (current) {
           setActive(0);
-          setFound(answer);
+          setFound({ of: query.mark + query.words, is: answer });
           announcer?.polite(trans._n('%1 suggestion', '%1 suggestions', answer.suggestions.length));
         }
       });
@@ -188,7 +191,7 @@ function Input(props: IViewProps): React.JSX.Element {
     };
     // By what it asks for: a query that only moved is the same question.
     // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [mark, words, sources, trans]);
+  }, [wanted, sources, trans]);
 
   React.useLayoutEffect(() => {
     const node = input.current;
@@ -205,7 +208,10 @@ function Input(props: IViewProps): React.JSX.Element {
     node.style.height = `${node.scrollHeight}px`;
   });
 
-  const open = query !== null && found !== null && found.suggestions.length > 0;
+  const shown = found?.is.suggestions ?? [];
+  const open = query !== null && shown.length > 0;
+  // What is shown may be of the letter before: nothing is chosen from that.
+  const ready = open && found?.of === wanted;
   const choose = (suggestion: ISuggestion): void => {
     if (query === null) {
       return;
@@ -219,12 +225,26 @@ function Input(props: IViewProps): React.JSX.Element {
       (failed: unknown) => writing.say(failed)
     );
   };
+  React.useEffect(() => {
+    if (found === null || found.of !== wanted || !hurried.current) {
+      return;
+    }
+    hurried.current = false;
+    const [first] = found.is.suggestions;
+    if (first === undefined) {
+      void writing.submit();
+    } else {
+      choose(first);
+    }
+    // Once, when the answer has come.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [found]);
   const pressed = (event: React.KeyboardEvent<HTMLTextAreaElement>): void => {
     if (event.nativeEvent.isComposing) {
       return;
     }
-    const count = found?.suggestions.length ?? 0;
-    const chosen = open ? found.suggestions[active] : undefined;
+    const count = shown.length;
+    const chosen = ready ? shown[active] : undefined;
     const moves: Record<string, number> = {
       ArrowDown: (active + 1) % Math.max(count, 1),
       ArrowUp: (active - 1 + count) % Math.max(count, 1),
@@ -236,6 +256,8 @@ function Input(props: IViewProps): React.JSX.Element {
       setActive(next);
     } else if (chosen !== undefined && (event.key === 'Enter' || event.key === 'Tab')) {
       choose(chosen);
+    } else if (query !== null && found?.of !== wanted && event.key === 'Enter' && !event.shiftKey) {
+      hurried.current = true;
     } else if (query !== null && event.key === 'Escape') {
       setQuery(null);
     } else if (event.key === 'Enter' && !event.shiftKey && !event.altKey) {
@@ -250,8 +272,8 @@ function Input(props: IViewProps): React.JSX.Element {
   const closed = host.state === 'closed';
   return (
     <div className="jp-Reprise-composer-line">
-      {open && (
-        <SuggestionList id={list} found={found} active={active} trans={trans} choose={choose} />
+      {open && found !== null && (
+        <SuggestionList id={list} found={found.is} active={active} trans={trans} choose={choose} />
       )}
       <textarea
         ref={input}
