@@ -42,14 +42,14 @@ from typing import Any
 PROJECT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(PROJECT / "kernel"), str(PROJECT / "server_ext")]
 
-import jupyterlab  # noqa: E402
-import psutil  # noqa: E402
-import psycopg  # noqa: E402
-from psycopg import sql  # noqa: E402
+import jupyterlab
+import psutil
+import psycopg
+from psycopg import sql
 
-from reprise.log import schema  # noqa: E402
-from reprise.log.embedded import Server  # noqa: E402
-from reprise_server.agent.scripted import (  # noqa: E402
+from reprise.log import schema
+from reprise.log.embedded import Server
+from reprise_server.agent.scripted import (
     Asked,
     Break,
     Hold,
@@ -59,7 +59,7 @@ from reprise_server.agent.scripted import (  # noqa: E402
     by_answers,
     says,
 )
-from reprise_server.agent.scripted.reading import read_script  # noqa: E402
+from reprise_server.agent.scripted.reading import read_script
 
 PATIENCE = 120.0
 BUILT = PROJECT / "server_ext" / "reprise_server" / "labextension"
@@ -84,8 +84,12 @@ async def logins(home: Path, people: list[str]) -> Server:
     await schema.migrate(server.owner_dsn, kernel_may_log_in=True)
     with psycopg.connect(server.owner_dsn, autocommit=True) as operator:
         for name in people:
-            operator.execute(sql.SQL("CREATE ROLE {} LOGIN IN ROLE reprise_kernel").format(sql.Identifier(name)))
-        operator.execute("SELECT reprise.appoint_for_skills(%s, 'organisation', 'admin')", [people[-1]])
+            operator.execute(
+                sql.SQL("CREATE ROLE {} LOGIN IN ROLE reprise_kernel").format(sql.Identifier(name))
+            )
+        operator.execute(
+            "SELECT reprise.appoint_for_skills(%s, 'organisation', 'admin')", [people[-1]]
+        )
     return server
 
 
@@ -147,17 +151,37 @@ class Lab:
         with socket.socket() as found:
             found.bind(("127.0.0.1", 0))
             self.port = found.getsockname()[1]
-        for name in ("notebooks", "runtime", "home", "config/labconfig", "extensions/@jupyter-reprise"):
+        for name in (
+            "notebooks",
+            "runtime",
+            "home",
+            "config/labconfig",
+            "extensions/@jupyter-reprise",
+        ):
             (folder / name).mkdir(parents=True, exist_ok=True)
         (folder / "extensions" / "@jupyter-reprise" / "lab").symlink_to(BUILT)
         together = options.collaboration
-        extensions = {"jupyter_server_ydoc": together, "jupyter_server_fileid": together, "jupyter_lsp": False}
+        extensions = {
+            "jupyter_server_ydoc": together,
+            "jupyter_server_fileid": together,
+            "jupyter_lsp": False,
+        }
         (folder / "config" / "jupyter_server_config.json").write_text(
             json.dumps({"ServerApp": {"jpserver_extensions": extensions}})
         )
-        absent = [] if together else ["@jupyter/collaboration-extension", "@jupyter/docprovider-extension"]
+        absent = (
+            []
+            if together
+            else ["@jupyter/collaboration-extension", "@jupyter/docprovider-extension"]
+        )
         (folder / "config" / "labconfig" / "page_config.json").write_text(
-            json.dumps({"disabledExtensions": {name: True for name in [*absent, "@jupyterlab/apputils-extension:announcements"]}})
+            json.dumps(
+                {
+                    "disabledExtensions": dict.fromkeys(
+                        [*absent, "@jupyterlab/apputils-extension:announcements"], True
+                    )
+                }
+            )
         )
         kept = {
             name: value
@@ -180,7 +204,9 @@ class Lab:
         if options.no_key:
             del self.environ["ANTHROPIC_API_KEY"]
         if options.person:
-            (folder / "config" / "jupyter_server_config.py").write_text(PERSON.format(person=options.person))
+            (folder / "config" / "jupyter_server_config.py").write_text(
+                PERSON.format(person=options.person)
+            )
             self.environ["REPRISE_DSN"] = f"{options.dsn} user={options.person}"
 
     @property
@@ -195,10 +221,16 @@ class Lab:
                 [
                     *(sys.executable, "-m", "reprise.cli", "lab", "--no-browser", "--allow-root"),
                     *(f"--IdentityProvider.token={self.token}", f"--port={self.port}"),
-                    *("--ServerApp.port_retries=0", f"--ServerApp.root_dir={self.folder / 'notebooks'}"),
+                    *(
+                        "--ServerApp.port_retries=0",
+                        f"--ServerApp.root_dir={self.folder / 'notebooks'}",
+                    ),
                     *("--LabApp.expose_app_in_browser=True", "--LabApp.news_url=None"),
                     *(f"--LabServerApp.extra_labextensions_path={each}" for each in paths),
-                    *(f"--RepriseApi.rates={action}=100000/min" for action in ("read", "write", "execute")),
+                    *(
+                        f"--RepriseApi.rates={action}=100000/min"
+                        for action in ("read", "write", "execute")
+                    ),
                     *self._options.jupyter,
                 ],
                 cwd=self.folder,
@@ -313,13 +345,21 @@ class Control(BaseHTTPRequestHandler):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--backend", default="bubblewrap")
     parser.add_argument("--collaboration", action="store_true")
     parser.add_argument("--no-key", action="store_true", help="the server has no model key")
-    parser.add_argument("--people", default="", help="logins of the database, the last one admin of the organisation")
+    parser.add_argument(
+        "--people",
+        default="",
+        help="logins of the database, the last one admin of the organisation",
+    )
     parser.add_argument("--person", default="", help="whose lab it is: one of the logins")
-    parser.add_argument("--dsn", default="", help="the database of another lab's people, as that one printed it")
+    parser.add_argument(
+        "--dsn", default="", help="the database of another lab's people, as that one printed it"
+    )
     parser.add_argument("--keep", action="store_true", help="leave the folder there")
     parser.add_argument("jupyter", nargs="*", help="options of jupyter lab, behind --")
     options = parser.parse_args()
@@ -348,7 +388,7 @@ def main() -> None:
                     "log": str(folder / "log"),
                     "dsn": options.dsn,
                 }
-                print(json.dumps(where), flush=True)  # noqa: T201
+                print(json.dumps(where), flush=True)
                 sys.stdin.buffer.read()
             finally:
                 control.shutdown()
