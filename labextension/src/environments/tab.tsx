@@ -286,7 +286,7 @@ function Packages(props: { detail: EnvironmentDetail }): React.JSX.Element {
       {all.length > SHOWN && (
         <input
           className="jp-mod-styled jp-Reprise-environment-find"
-          type="search"
+          type="text"
           value={words}
           placeholder={trans.__('Find a package')}
           aria-label={trans.__('Find a package')}

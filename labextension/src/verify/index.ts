@@ -77,10 +77,14 @@ const tabs: JupyterFrontEndPlugin<void> = {
       content.node.setAttribute('aria-label', trans.__('Verify report'));
       tab.title.icon = checkIcon;
       tab.title.closable = true;
-      tab.title.label = trans.__('Verify');
+      const name = sessions?.all
+        .find(each => each.id === session)
+        ?.path.split('/')
+        .pop();
+      tab.title.label = name === undefined ? trans.__('Verify') : trans.__('Verify · %1', name);
       tab.title.caption = trans.__('Verify report of session %1', session);
-      content.named.connect((_, name) => {
-        tab.title.label = trans.__('Verify · %1', name);
+      content.named.connect((_, named) => {
+        tab.title.label = trans.__('Verify · %1', named);
       });
       if (announcer !== null) {
         announced(verification, announcer, trans);
