@@ -203,3 +203,17 @@ def test_files_and_folders_are_not_touched() -> None:
     odd: dict[str, Any] = {"type": "notebook", "content": {"metadata": {"reprise": "a word"}}}
     write_session(odd, "s")
     assert odd["content"]["metadata"]["reprise"] == {"session": "s"}
+
+
+def test_up_to_where_a_page_showed_one_session_says_nothing_of_another() -> None:
+    def saved(reprise: Any, session: str | None) -> Any:
+        model = {"type": "notebook", "content": {"metadata": {"reprise": reprise}}}
+        write_session(model, session)
+        return model["content"]["metadata"]["reprise"]  # type: ignore[index]
+
+    shown = {"session": "one", "step": 4, "outputs": 9, "kept": True}
+    assert saved(dict(shown), "one") == shown
+    assert saved(dict(shown), None) == shown
+    assert saved(dict(shown), "two") == {"session": "two", "kept": True}
+    assert saved({"step": 4}, "one") == {"session": "one", "step": 4}
+    assert saved("nonsense", "one") == {"session": "one"}
