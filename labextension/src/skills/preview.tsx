@@ -75,7 +75,7 @@ export function Preview(props: {
   return (
     <section className="jp-Reprise-skill-preview" aria-label={exact(file.path)}>
       <header>
-        <h4>{exact(file.path)}</h4>
+        <h3>{exact(file.path)}</h3>
         <span className="jp-Reprise-secondary">{size(file.size)}</span>
         <button
           type="button"
@@ -100,14 +100,14 @@ export function Preview(props: {
           {content.text !== null && (
             <details>
               <summary>{trans.__('Its text')}</summary>
-              <Source text={content.text} label={exact(file.path)} />
+              <Source text={content.text} label={trans.__('Text of %1', exact(file.path))} />
             </details>
           )}
         </>
       ) : content.text === '' ? (
         <p className="jp-Reprise-secondary">{trans.__('The file is empty.')}</p>
       ) : (
-        <Source text={content.text} label={exact(file.path)} line={line} />
+        <Source text={content.text} label={trans.__('Text of %1', exact(file.path))} line={line} />
       )}
     </section>
   );
