@@ -6,7 +6,7 @@ import type { CommandRegistry } from '@lumino/commands';
 import * as React from 'react';
 
 import type { IApi } from '../api/tokens';
-import { Empty, ErrorNotice, Loading, Notice } from '../parts/notices';
+import { ErrorNotice, Loading, Notice } from '../parts/notices';
 import type { ISafeRendering } from '../parts/tokens';
 import { count, exact, moment, size } from '../parts/words';
 import { Outputs } from './outputs';
@@ -55,7 +55,7 @@ export class DetailWidget extends ReactWidget {
   }
 
   protected override render(): React.JSX.Element {
-    const { state, trans } = this._options;
+    const { state } = this._options;
     return (
       <UseSignal signal={state.stepChanged}>
         {() =>
@@ -66,9 +66,7 @@ export class DetailWidget extends ReactWidget {
               session={state.session}
               row={state.step}
             />
-          ) : (
-            <Empty lines={[trans.__('Select a step to look back.')]} />
-          )
+          ) : null
         }
       </UseSignal>
     );

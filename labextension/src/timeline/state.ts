@@ -83,7 +83,11 @@ export class TimelineState {
 
   setFilter(filter: Partial<IStepFilter>): void {
     const typed = filter.words !== undefined && filter.words !== this._filter.words;
+    const before = JSON.stringify(this._filter);
     this._filter = { ...this._filter, ...filter };
+    if (JSON.stringify(this._filter) === before) {
+      return; // what is here stays, even while nothing can be asked
+    }
     this.changed.emit(undefined);
     if (typed && Object.keys(filter).length === 1) {
       void this._search.invoke();

@@ -4,6 +4,7 @@ import type { Page } from '@playwright/test';
 
 import {
   accessible,
+  dismissLost,
   expect,
   openNotebook,
   runCell,
