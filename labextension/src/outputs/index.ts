@@ -11,9 +11,6 @@ import { IMemory } from './memory';
 import { PanelCells } from './notebook';
 import { IShown, IShownServer, Outputs } from './service';
 
-/** Milliseconds until what a thread has shown after its cell's end is stored. */
-const STORED = 1_000;
-
 const outputs: JupyterFrontEndPlugin<void> = {
   id: '@jupyter-reprise/lab:outputs',
   description:
@@ -80,9 +77,6 @@ function kept(
     cells.listen({
       heard: request => {
         filled.heard(request);
-      },
-      late: () => {
-        filled.look(STORED);
       },
       ran: cell => {
         filled.ran(cell);

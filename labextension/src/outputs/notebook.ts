@@ -30,8 +30,6 @@ interface ISent {
 /** What of the kernel's messages the service has to hear of. */
 export interface IHearing {
   heard(request: string): void;
-  /** Of one of this page's own, after its end. */
-  late(): void;
   ran(cell: string): void;
   ended(step: { session: string; step: number; outputs: number }): void;
   /** The connection stands, for the first time or again. */
@@ -234,7 +232,7 @@ export class PanelCells implements INotebookCells, IDisposable {
       sent.reply = readMemory((msg.metadata as Record<string, unknown>).reprise);
       this._endIfOver(sent);
     } else if (sent.ended && msg.channel === 'iopub' && msg.header.msg_type !== 'status') {
-      this._hearing?.late();
+      this._hearing?.heard(request);
     }
   }
 
@@ -388,7 +386,7 @@ class PanelCell implements ICell, IDisposable {
     model.executionState = 'idle';
   }
 
-  ask(question: IQuestion | null, answered: (value: string) => Promise<void>): void {
+  ask(question: IQuestion | null, answered: (value: string) => Promise<boolean>): void {
     this._question?.dispose();
     this._question = null;
     if (question === null || this.widget.isDisposed) {
@@ -406,7 +404,9 @@ class PanelCell implements ICell, IDisposable {
       this.widget,
       question,
       async value => {
-        await answered(value);
+        if (!(await answered(value))) {
+          return;
+        }
         if (this._question === line) {
           this._question = null;
         }

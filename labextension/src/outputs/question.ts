@@ -9,7 +9,7 @@ import { Panel } from '@lumino/widgets';
 import { IQuestion } from './service';
 
 export class QuestionLine implements IDisposable {
-  /** @param answered told of the answer; where it rejects, the line stays for another try */
+  /** @param answered told of the answer */
   constructor(
     private readonly _cell: CodeCell,
     question: IQuestion,

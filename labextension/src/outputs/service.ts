@@ -61,8 +61,8 @@ export interface ICell {
   shows(told: IShown): boolean;
   /** The step is over. count: null where there is no number. */
   end(count: number | null): void;
-  /** Ask in the cell, or take the question away. */
-  ask(question: IQuestion | null, answered: (value: string) => Promise<void>): void;
+  /** Ask in the cell, or take the question away. answered: resolves to whether it was heard. */
+  ask(question: IQuestion | null, answered: (value: string) => Promise<boolean>): void;
 }
 
 /** The notebook in this page. */
@@ -97,8 +97,11 @@ interface IFollowed {
 
 /** Milliseconds until a running step is asked about again; what it shows is stored after 200. */
 const WAITS = [350, 700, 1_500, 3_000, 5_000, 10_000];
-/** Milliseconds until a look again at what another page is about to write. */
+/** Milliseconds until a look again at what another page is about to write, and at what it writes. */
 const LEFT = 3_000;
+const LEFT_RUNNING = 10_000;
+/** Milliseconds until a look for one request, whose messages may come without end. */
+const HEARD = [300, 1_000, 3_000];
 /** Times that a step which has ended is left to the page that ran it. */
 const PATIENCE = 2;
 /** Milliseconds in which several reasons to look are one. */
@@ -156,7 +159,10 @@ export class Outputs implements IDisposable {
         return;
       }
     }
-    this.look();
+    const last = this._lastHeard;
+    const times = last.request === request ? last.times + 1 : 0;
+    this._lastHeard = { request, times };
+    this.look(HEARD[Math.min(times, HEARD.length - 1)]);
   }
 
   /** A request of this page has ended, all of it heard: its cell shows its step. */
@@ -242,7 +248,7 @@ export class Outputs implements IDisposable {
     const open = new Set<number>();
     const wanted: ICellStep[] = [];
     let changed = false;
-    let left = false;
+    let left = Infinity;
     for (const step of told.cells) {
       const cell = step.cell === null ? null : this._cells.cell(step.cell);
       if (cell === null || step.cell === null) {
@@ -272,14 +278,14 @@ export class Outputs implements IDisposable {
       }
       open.add(step.seq);
       if (this._leftToAnother(step)) {
-        left = true;
+        left = Math.min(left, runs ? LEFT_RUNNING : LEFT);
       } else {
         wanted.push(step);
       }
     }
     this._endOrphans(told);
-    if (left) {
-      this.look(LEFT);
+    if (left < Infinity) {
+      this.look(left);
     }
     if (wanted.length > 0) {
       const counts = await this._claim(session);
@@ -411,7 +417,7 @@ export class Outputs implements IDisposable {
         cell?.end(cell.now.count);
       } else {
         this._orphans.set(request, this._idle() ? times : 0);
-        this.look(LEFT);
+        this.look(this._idle() ? LEFT : LEFT_RUNNING);
       }
     }
   }
@@ -524,6 +530,13 @@ export class Outputs implements IDisposable {
     this._cells.cell(followed.cell)?.ask(question, async value => {
       try {
         await this._server.answer(followed.session, followed.request, value);
+        return true;
+      } catch (error) {
+        // Somebody else has answered, or the cell is over: what follows shows it. Else it asks again.
+        if (!(error instanceof ApiError && error.code === 'not-asked')) {
+          this._failed(error);
+        }
+        return false;
       } finally {
         followed.question = '';
         followed.quiet = 0;
@@ -541,7 +554,7 @@ export class Outputs implements IDisposable {
     }
     if (followed.question !== '') {
       followed.question = '';
-      this._cells.cell(followed.cell)?.ask(null, () => Promise.resolve());
+      this._cells.cell(followed.cell)?.ask(null, () => Promise.resolve(false));
     }
   }
 
@@ -612,6 +625,7 @@ export class Outputs implements IDisposable {
   private readonly _orphans = new Map<string, number>();
   private _known: { session: string; step: number; outputs: number } | null = null;
   private _claimed: { session: string; at: number; paints: boolean } | null = null;
+  private _lastHeard = { request: '', times: 0 };
   private _timer: ReturnType<typeof setTimeout> | undefined;
   private _at = 0;
   private _lookedAt = '';
