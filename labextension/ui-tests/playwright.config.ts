@@ -13,6 +13,15 @@ export default defineConfig({
     toHaveScreenshot: { maxDiffPixelRatio: 0.02, animations: 'disabled' }
   },
   snapshotPathTemplate: '{testDir}/{testFileName}-snapshots/{arg}{ext}',
+  projects: [
+    { name: 'specs', testIgnore: /screens\.spec/ },
+    // What docs show is what a spec holds the lab to.
+    {
+      name: 'docs',
+      testMatch: /screens\.spec/,
+      snapshotPathTemplate: '{testDir}/../../../docs/images/{arg}{ext}'
+    }
+  ],
   fullyParallel: false,
   workers: Number(process.env.REPRISE_UI_WORKERS ?? 1),
   // A busy machine can make one fail that waits for something; CI names what needed it.
