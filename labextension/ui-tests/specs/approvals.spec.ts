@@ -113,7 +113,11 @@ test('an approval is pinned and counted, shows its exact input, outlives a reloa
   await expect(other.locator(`${CHAT} [data-turn="1"]`)).toContainText('It ran.');
 });
 
-test('a denial takes its reason to the agent, by keyboard alone', async ({ page, server, name }) => {
+test('a denial takes its reason to the agent, by keyboard alone', async ({
+  page,
+  server,
+  name
+}) => {
   await server.notebook(`${name}.ipynb`, ['x = 1']);
   await server.script('remove', [
     { call: 'run_command', input: { command: 'rm -rf data' } },
@@ -127,14 +131,20 @@ test('a denial takes its reason to the agent, by keyboard alone', async ({ page,
   const deny = frame(page).getByRole('button', { name: 'Deny…' });
   await expect(async () => {
     await page.locator(FRAME).focus();
-    for (let n = 0; n < 6 && !(await deny.evaluate(node => node === document.activeElement)); n += 1) {
+    for (
+      let n = 0;
+      n < 6 && !(await deny.evaluate(node => node === document.activeElement));
+      n += 1
+    ) {
       await page.keyboard.press('Tab');
     }
     await page.keyboard.press('Enter');
     await expect(frame(page).getByRole('textbox')).toBeVisible({ timeout: 2_000 });
   }).toPass();
   await page.keyboard.type('use the copy in data/');
-  const confirm = frame(page).locator('.more:not([hidden]) button[aria-disabled="false"], .more:not([hidden]) button').last();
+  const confirm = frame(page)
+    .locator('.more:not([hidden]) button[aria-disabled="false"], .more:not([hidden]) button')
+    .last();
   await expect(async () => {
     if ((await page.locator(FRAME).count()) > 0) {
       await confirm.focus();
@@ -162,7 +172,10 @@ test('the model’s own question is answered by an option or in words, and appro
   await server.script('target', [
     {
       call: 'ask_user',
-      input: { question: 'Which *column* is it? <img src=x onerror=alert(1)>', options: ['churn', 'left'] }
+      input: {
+        question: 'Which *column* is it? <img src=x onerror=alert(1)>',
+        options: ['churn', 'left']
+      }
     },
     { call: 'ask_user', input: { question: 'And why?' } },
     { say: 'Thank you.' }

@@ -66,16 +66,19 @@ test('an answer streams in, is Markdown, and its code goes below the cell', asyn
   await expect(answer.locator('table')).toContainText('40');
   await expect(answer.locator('mjx-container, .katex, .MathJax')).not.toHaveCount(0);
   await expect(answer.locator('a[href="https://a.example"]')).toHaveAttribute('rel', /noopener/);
-  expect(await answer.locator('img[src^="http"], button[data-commandlinker-command], a[href^="javascript"]').count()).toBe(0);
+  expect(
+    await answer
+      .locator('img[src^="http"], button[data-commandlinker-command], a[href^="javascript"]')
+      .count()
+  ).toBe(0);
   await answer.getByRole('button', { name: 'Insert below' }).click();
   const cells = page.locator('.jp-Notebook .jp-CodeCell');
   await expect(cells).toHaveCount(2);
   await expect(cells.nth(1).locator('.cm-content')).toHaveText('print(6 * 7)');
-  const marked = await page.evaluate(
-    () =>
-      (window as any).jupyterapp.shell.currentWidget.content.widgets[1].model.getMetadata(
-        'reprise_edited_by'
-      )
+  const marked = await page.evaluate(() =>
+    (window as any).jupyterapp.shell.currentWidget.content.widgets[1].model.getMetadata(
+      'reprise_edited_by'
+    )
   );
   expect(marked).toBe('agent');
   expect(await page.title()).not.toBe('owned');
@@ -161,7 +164,9 @@ test('a turn is stopped, goes on, is undone and said otherwise; a reload shows t
   await expect(turn(page, 2)).toContainText('Said otherwise.');
   await expect(turn(page, 1)).toContainText('This turn was undone');
   const [session] = (await server.api('GET', 'conversations?limit=1')).conversations;
-  const { files } = await server.api('GET', `sessions/${session.session}/files`).catch(() => ({ files: [] }));
+  const { files } = await server
+    .api('GET', `sessions/${session.session}/files`)
+    .catch(() => ({ files: [] }));
   expect(JSON.stringify(files)).not.toContain('a.txt');
 });
 
@@ -201,7 +206,10 @@ test('the server goes and comes back: nothing is lost, and a token that expired 
   await expect(chat).toContainText(/Connection lost\. What you see is as of/);
   await expect(turn(page, 1)).toContainText('Hello.');
   await server.server('start');
-  await chat.getByRole('button', { name: 'Try now' }).click({ timeout: 5_000 }).catch(() => undefined);
+  await chat
+    .getByRole('button', { name: 'Try now' })
+    .click({ timeout: 5_000 })
+    .catch(() => undefined);
   await expect(chat).not.toContainText('Connection lost');
   await say(page, 'Say it again.');
   await expect(turn(page, 2)).toContainText('Hello again.');
@@ -254,7 +262,11 @@ test('a conversation of a hundred turns mounts the newest thirty, follows its en
   await accessible(page, CHAT);
 });
 
-test('looks as it should, in light and dark, and axe finds nothing', async ({ page, server, name }) => {
+test('looks as it should, in light and dark, and axe finds nothing', async ({
+  page,
+  server,
+  name
+}) => {
   await server.notebook(`${name}.ipynb`, ['x = 1']);
   await server.script('picture', [
     {
@@ -272,7 +284,13 @@ test('looks as it should, in light and dark, and axe finds nothing', async ({ pa
   await expect(turn(page, 1)).toContainText('so I stop.');
   await expect(turn(page, 1).getByRole('button', { name: 'Retry' })).toBeVisible();
   const chat = page.locator(CHAT);
-  const masks = { mask: [chat.locator('time'), chat.locator('.jp-Reprise-card-end'), chat.locator('.jp-Reprise-chat-title')] };
+  const masks = {
+    mask: [
+      chat.locator('time'),
+      chat.locator('.jp-Reprise-card-end'),
+      chat.locator('.jp-Reprise-chat-title')
+    ]
+  };
   for (const [theme, file] of [
     ['JupyterLab Light', 'chat-light.png'],
     ['JupyterLab Dark', 'chat-dark.png']

@@ -46,10 +46,10 @@ test.beforeEach(async ({ server }) => {
 });
 
 function command(page: IJupyterLabPageFixture, id: string, args: object = {}): Promise<void> {
-  return page.evaluate(
-    ([id, args]) => void (window as any).jupyterapp.commands.execute(id, args),
-    [id, args] as const
-  );
+  return page.evaluate(([id, args]) => void (window as any).jupyterapp.commands.execute(id, args), [
+    id,
+    args
+  ] as const);
 }
 
 /** Press a button of the decision frame, as a person does: not before it could be read. */
@@ -80,14 +80,18 @@ test('a notebook is made in an environment, by a card that says what it may reac
   await page.goto(`${server.url}/lab?reset`);
   const card = page.locator('.jp-LauncherCard', { hasText: 'stats · isolated, no network' });
   await expect(card).toBeVisible();
-  await expect(page.locator('.jp-LauncherCard', { hasText: 'reaches a.example and 1 more' })).toBeVisible();
+  await expect(
+    page.locator('.jp-LauncherCard', { hasText: 'reaches a.example and 1 more' })
+  ).toBeVisible();
   await expect(page.locator('.jp-LauncherCard', { hasText: 'More Environments' })).toBeVisible();
   await card.click();
   await kernelIdle(page);
   expect(await type(page, 'import os; os.environ["WHERE"]')).toBe("'stats'");
   // File > New has the same.
   await page.menu.open('File>New');
-  await expect(page.getByRole('menuitem', { name: /Notebook in web \(isolated, reaches/ })).toBeVisible();
+  await expect(
+    page.getByRole('menuitem', { name: /Notebook in web \(isolated, reaches/ })
+  ).toBeVisible();
   await page.menu.closeAll();
   // A new kernel of the notebook runs there, too: the session was chosen for, not the kernel.
   await page.evaluate(async () => {
@@ -136,9 +140,12 @@ test('a session goes on elsewhere, with its files, without its variables, where 
     })
     .toBe('web');
   await kernelIdle(page);
-  expect(await type(page, 'import os; print(open("kept.txt").read(), "x" in globals(), os.environ["WHERE"])')).toBe(
-    'as it was False web'
-  );
+  expect(
+    await type(
+      page,
+      'import os; print(open("kept.txt").read(), "x" in globals(), os.environ["WHERE"])'
+    )
+  ).toBe('as it was False web');
 });
 
 test('a refused host is allowed for the session, pressed, and there after a start that loses nothing', async ({
@@ -157,7 +164,10 @@ test('a refused host is allowed for the session, pressed, and there after a star
   await command(page, 'reprise:open-network', { session });
   const tab = page.locator('.jp-Reprise-network');
   await expect(tab).toContainText('Nothing yet.');
-  await page.locator('.lm-TabBar-tabLabel', { hasText: `${name}.ipynb` }).first().click();
+  await page
+    .locator('.lm-TabBar-tabLabel', { hasText: `${name}.ipynb` })
+    .first()
+    .click();
   await runCell(page, 1);
   await command(page, 'reprise:open-network', { session });
   // Live: nobody asked for it anew.
@@ -177,7 +187,10 @@ test('a refused host is allowed for the session, pressed, and there after a star
     .poll(async () => (await server.api('GET', `sessions/${session}/environment`)).running?.network)
     .toContain('data.example');
   await expect(tab).not.toContainText('Allowed from the next start');
-  await page.locator('.lm-TabBar-tabLabel', { hasText: `${name}.ipynb` }).first().click();
+  await page
+    .locator('.lm-TabBar-tabLabel', { hasText: `${name}.ipynb` })
+    .first()
+    .click();
   await kernelIdle(page);
   const cell = await runCell(page, 2);
   await expect(cell.locator('.jp-OutputArea-output')).toHaveText('6');
@@ -225,7 +238,11 @@ test('an environment says what it is; hosts are allowed by a press, and what is 
   );
 });
 
-test('where a policy forbids a host, it says who and by which rule', async ({ page, server, name }) => {
+test('where a policy forbids a host, it says who and by which rule', async ({
+  page,
+  server,
+  name
+}) => {
   await server.notebook(`${name}.ipynb`, ['x = 1']);
   await openNotebook(page, server, `${name}.ipynb`);
   await runCell(page, 0);

@@ -179,8 +179,7 @@ test('outputs that were cleared stay cleared, an edited cell its source, a moved
   // Renamed, and the third run with nobody there.
   const renamed = `${name}-moved.ipynb`;
   await page.evaluate(
-    ([from, to]) =>
-      (window as any).jupyterapp.serviceManager.contents.rename(from, to),
+    ([from, to]) => (window as any).jupyterapp.serviceManager.contents.rename(from, to),
     [notebook, renamed]
   );
   await expect(page.locator('.lm-TabBar-tab.jp-mod-current')).toContainText(renamed);

@@ -38,7 +38,8 @@ async function press(page: IJupyterLabPageFixture, button: string): Promise<void
   }).toPass();
 }
 
-const RULE = 'rules:\n  - name: no-curl\n    decision: deny\n    why: Ask the data office.\n    tool: run_command\n';
+const RULE =
+  'rules:\n  - name: no-curl\n    decision: deny\n    why: Ask the data office.\n    tool: run_command\n';
 
 test('a policy is written, tried and set by a press, and its versions compared', async ({
   page,
@@ -56,7 +57,9 @@ test('a policy is written, tried and set by a press, and its versions compared',
 
   // What is wrong stands at its line, and cannot be saved.
   await write(page, 'rules:\n  - name: x\n    decision: perhaps\n');
-  await expect(tab.locator('.jp-Reprise-policy-finding')).toContainText("Line 3: 'perhaps' is no decision.");
+  await expect(tab.locator('.jp-Reprise-policy-finding')).toContainText(
+    "Line 3: 'perhaps' is no decision."
+  );
   await expect(tab.locator('.cm-lint-marker-error')).toBeVisible();
   const save = tab.getByRole('button', { name: 'Save…' });
   await expect(save).toBeDisabled();
@@ -83,7 +86,9 @@ test('a policy is written, tried and set by a press, and its versions compared',
   await expect(frame.locator('body')).toContainText('no-curl');
   await press(page, 'Allow');
   await expect(tab).toContainText('Saved as version 1.');
-  await expect(tab.locator('.jp-Reprise-policy-level', { hasText: 'Yours' })).toContainText('1 rule');
+  await expect(tab.locator('.jp-Reprise-policy-level', { hasText: 'Yours' })).toContainText(
+    '1 rule'
+  );
 
   await write(page, RULE.replace('deny', 'ask'));
   await expect(save).toBeEnabled();
@@ -97,7 +102,9 @@ test('a policy is written, tried and set by a press, and its versions compared',
   const older = tab.locator('.jp-Reprise-policy-version').nth(1);
   await older.locator('summary').click();
   await older.getByRole('button', { name: 'Put version 1 into the editor' }).click();
-  await expect(tab.locator('.jp-Reprise-policy-textbox .cm-content')).toContainText('decision: deny');
+  await expect(tab.locator('.jp-Reprise-policy-textbox .cm-content')).toContainText(
+    'decision: deny'
+  );
 });
 
 test('what was written outlives a reload, and is not written over another version', async ({
@@ -105,7 +112,8 @@ test('what was written outlives a reload, and is not written over another versio
   server
 }) => {
   let tab = await open(page, server);
-  const binds = (await server.api('GET', 'policies/versions?scope=personal')).versions[0]?.version ?? 0;
+  const binds =
+    (await server.api('GET', 'policies/versions?scope=personal')).versions[0]?.version ?? 0;
   await write(page, RULE.replace('no-curl', 'mine'));
   await expect(tab.locator('.jp-Reprise-policy-trial')).toBeVisible();
   await page.reload();

@@ -15,7 +15,15 @@ import {
   start,
   TICKING
 } from '../fixtures/cells';
-import { expect, kernelIdle, openNotebook, runCell, sessionOf, signIn, test } from '../fixtures/lab';
+import {
+  expect,
+  kernelIdle,
+  openNotebook,
+  runCell,
+  sessionOf,
+  signIn,
+  test
+} from '../fixtures/lab';
 
 /** JupyterLab's own, modal: it has said that the server could not be reached. */
 async function closeNotice(page: Page): Promise<void> {
@@ -127,9 +135,16 @@ test('signed out: every place says so once, and nothing is lost', async ({
   // A login that has run out: a cookie outlives the token that it was got with.
   await context.clearCookies();
   await page.evaluate(() => (window as any).jupyterapp.commands.execute('reprise:open-timeline'));
-  const notice = page.getByText('You are signed out. Nothing is lost; running steps go on.').first();
+  const notice = page
+    .getByText('You are signed out. Nothing is lost; running steps go on.')
+    .first();
   await expect(notice).toBeVisible();
-  await expect(page.getByRole('link', { name: 'Sign in' }).or(page.getByRole('button', { name: 'Sign in' })).first()).toBeVisible();
+  await expect(
+    page
+      .getByRole('link', { name: 'Sign in' })
+      .or(page.getByRole('button', { name: 'Sign in' }))
+      .first()
+  ).toBeVisible();
   await expect(cellAt(page, 0)).toContainText('42');
   await signIn(context, server);
   await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));

@@ -126,12 +126,14 @@ test('what the model says and what its calls show act on nothing, and cover no q
   });
   expect(covered).toEqual([]);
   // Exactly what would run stands in it, as text.
-  await expect(page.frameLocator('.jp-Reprise-decision-frame').first().locator('body')).toContainText(
-    '<script>window.TAKEN'
-  );
+  await expect(
+    page.frameLocator('.jp-Reprise-decision-frame').first().locator('body')
+  ).toContainText('<script>window.TAKEN');
   const question = page.frameLocator('.jp-Reprise-decision-frame').first();
   await expect(async () => {
-    await question.getByRole('button', { name: 'Allow once', exact: true }).click({ timeout: 5_000 });
+    await question
+      .getByRole('button', { name: 'Allow once', exact: true })
+      .click({ timeout: 5_000 });
     await expect(page.locator('.jp-Reprise-decision-frame')).toHaveCount(0, { timeout: 3_000 });
   }).toPass();
   await expect(chat).toContainText('All told.');
@@ -208,9 +210,15 @@ test('the texts and names of a skill act on nothing', async ({ page, server, nam
     [
       { path: 'references/page.html', text: outside.html('reference') },
       { path: 'references/notes.md', text: outside.markdown('notes') },
-      { path: 'assets/drawing.svg', text: `<svg xmlns="http://www.w3.org/2000/svg" onload="window.TAKEN=1">${outside.html('drawing')}</svg>` }
+      {
+        path: 'assets/drawing.svg',
+        text: `<svg xmlns="http://www.w3.org/2000/svg" onload="window.TAKEN=1">${outside.html('drawing')}</svg>`
+      }
     ],
-    `Counts. ${outside.html('description').replaceAll('"', "'").slice(0, 400)}`.replaceAll(/[<>:]/g, ' ')
+    `Counts. ${outside.html('description').replaceAll('"', "'").slice(0, 400)}`.replaceAll(
+      /[<>:]/g,
+      ' '
+    )
   );
   await server.notebook(`${name}.ipynb`, ['1']);
   await openNotebook(page, server, `${name}.ipynb`);

@@ -149,8 +149,6 @@ test('the editor is accessible, and looks as it should', async ({ page, server }
     await setTheme(page, theme);
     await accessible(page, '.jp-Reprise-skill-tab:not(.lm-mod-hidden)');
     await page.mouse.move(640, 790);
-    await expect(tab(page)).toHaveScreenshot(
-      `editor-${theme.split(' ').pop()?.toLowerCase()}.png`
-    );
+    await expect(tab(page)).toHaveScreenshot(`editor-${theme.split(' ').pop()?.toLowerCase()}.png`);
   }
 });

@@ -228,9 +228,7 @@ test('a script runs in the notebook as a step; what was revoked runs no more', a
   await expect(shown).toContainText(session);
   await shown.getByRole('button', { name: 'Revoke…' }).click();
   const dialog = page.locator('.jp-Reprise-skill-dialog');
-  await expect(dialog).toContainText(
-    'No new mounts. 1 session used it; it goes on and is marked.'
-  );
+  await expect(dialog).toContainText('No new mounts. 1 session used it; it goes on and is marked.');
   await dialog.getByLabel('Reason').fill('sends names away');
   await dialog.getByRole('button', { name: 'Revoke v1' }).click();
   await expect(shown.locator('.jp-Reprise-skill-titles')).toContainText('revoked');
@@ -264,7 +262,9 @@ test('several skills come in one archive or folder, each that does not with its 
     transfer.items.add(new File([raw], 'skills.zip'));
     return transfer;
   }, bytes);
-  await panel(page).locator('.jp-Reprise-skills-body').dispatchEvent('drop', { dataTransfer: drop });
+  await panel(page)
+    .locator('.jp-Reprise-skills-body')
+    .dispatchEvent('drop', { dataTransfer: drop });
   const shown = tab(page);
   await expect(shown.getByRole('checkbox')).toHaveCount(2);
   await expect(shown).toContainText(/no-words: .*description/);
@@ -320,7 +320,11 @@ test('it is accessible, and looks as it should', async ({ page, server }) => {
   await openLab(page, server.url);
   await search(page).fill('look-at-it');
   await expect(panel(page).getByRole('option')).toHaveCount(1);
-  for (const theme of ['JupyterLab Light', 'JupyterLab Dark', 'JupyterLab Dark High Contrast'] as const) {
+  for (const theme of [
+    'JupyterLab Light',
+    'JupyterLab Dark',
+    'JupyterLab Dark High Contrast'
+  ] as const) {
     await setTheme(page, theme);
     for (const view of ['read', 'files', 'versions', 'findings', 'usage']) {
       const shown = await openSkill(page, { skill: 'look-at-it@2', scope: 'personal', view });
@@ -331,7 +335,11 @@ test('it is accessible, and looks as it should', async ({ page, server }) => {
       }
     }
     if (theme !== 'JupyterLab Dark High Contrast') {
-      const shown = await openSkill(page, { skill: 'look-at-it@2', scope: 'personal', view: 'files' });
+      const shown = await openSkill(page, {
+        skill: 'look-at-it@2',
+        scope: 'personal',
+        view: 'files'
+      });
       await shown.getByRole('option', { name: /count\.py/ }).click();
       await page.mouse.move(640, 790);
       await expect(page.locator('#jp-reprise-skills')).toHaveScreenshot(

@@ -46,12 +46,9 @@ test('a notebook is worked in with an agent, survives its sandbox, and can be go
     'from pathlib import Path\nPath("sales.csv").write_text("region,amount\\nnorth,3\\nsouth,4\\nnorth,5\\n")\nfactor = 10',
     'factor * 2'
   ]);
-  await add(
-    server,
-    skill,
-    'Sums amounts by region. Run scripts/sums.py FILE.',
-    [{ path: 'scripts/sums.py', text: SUMS, executable: true }]
-  );
+  await add(server, skill, 'Sums amounts by region. Run scripts/sums.py FILE.', [
+    { path: 'scripts/sums.py', text: SUMS, executable: true }
+  ]);
   await server.api('PUT', 'policies', {
     scope: 'personal',
     policy: [
@@ -77,7 +74,10 @@ test('a notebook is worked in with an agent, survives its sandbox, and can be go
     await execute(page, 'reprise:open-skill', { skill });
     const tab = page.locator('.jp-Reprise-skill-tab:not(.lm-mod-hidden)');
     await tab.getByRole('button', { name: /^Trust/ }).click();
-    await page.getByRole('dialog').getByRole('button', { name: /^Trust v1/ }).click();
+    await page
+      .getByRole('dialog')
+      .getByRole('button', { name: /^Trust v1/ })
+      .click();
     await press(page, '.jp-Reprise-decision-dialog', 'Allow');
     await expect(tab.locator('.jp-Reprise-skill-head')).toContainText('trusted');
     await tab.page().locator('.lm-TabBar-tab.lm-mod-current .lm-TabBar-tabCloseIcon').click();
@@ -151,9 +151,9 @@ test('a notebook is worked in with an agent, survives its sandbox, and can be go
     await execute(page, 'reprise:open-chat');
     await page.locator('.jp-Reprise-chat').getByRole('button', { name: 'Undo turn' }).click();
     await page.locator('.jp-Dialog .jp-mod-accept, .jp-Dialog .jp-mod-warn').last().click();
-    await expect(page.locator('.jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook')).not.toContainText(
-      'sums = {"north": 8'
-    );
+    await expect(
+      page.locator('.jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook')
+    ).not.toContainText('sums = {"north": 8');
     // Going back never destroys: the session that was left is there.
     const sessions = (await server.api('GET', `sessions?notebook=${notebook}`)).sessions;
     expect(sessions.length).toBeGreaterThan(1);

@@ -115,7 +115,10 @@ test('what came out otherwise stands first, both sides of it beside each other',
 });
 
 test('it looks as it should', async ({ page, server, name }) => {
-  await ran(page, server, name, ['x = 1\nprint("as ever")', 'import os\nprint(os.urandom(4).hex())']);
+  await ran(page, server, name, [
+    'x = 1\nprint("as ever")',
+    'import os\nprint(os.urandom(4).hex())'
+  ]);
   await verify(page);
   const tab = page.locator('.jp-Reprise-verify');
   await expect(tab.locator('.jp-Reprise-diff .cm-content')).toHaveCount(2);
@@ -152,51 +155,61 @@ test('the report is saved as a page and as JSON', async ({ page, server, name })
 test.describe('with the server coming and going', () => {
   test.use({ mockConfig: false, mockSettings: false, mockState: false, mockUser: false });
 
-test('one on its way is joined after a reload, stopped, and lost with its server', async ({
+  test('one on its way is joined after a reload, stopped, and lost with its server', async ({
+    page,
+    server,
+    name
+  }) => {
+    const session = await ran(page, server, name, [
+      'import time\nprint("begun")',
+      'time.sleep(2)\nprint("done")'
+    ]);
+    await verify(page, { session });
+    const tab = page.locator('.jp-Reprise-verify');
+    await expect(tab.getByRole('progressbar')).toBeVisible();
+    await expect(tab).toContainText('Your notebook is not touched.');
+    const jobs = await server.api('GET', `jobs?session=${session}&kind=verify`);
+    expect(jobs.jobs).toHaveLength(1);
+
+    // The page may be loaded anew: the tab finds the one that is on its way, or what came of it.
+    await openNotebook(page, server, `${name}.ipynb`);
+    await verify(page, { session, restored: true });
+    await expect(tab.locator('.jp-Reprise-verify-counts')).toBeVisible();
+    expect((await server.api('GET', `jobs?session=${session}&kind=verify`)).jobs).toHaveLength(1);
+
+    await tab.getByRole('button', { name: 'Verify again' }).click();
+    await tab.getByRole('button', { name: 'Stop' }).click();
+    await expect(tab).toContainText(
+      'Stopped. Its sandbox is gone, and your notebook was not touched.'
+    );
+
+    await tab.getByRole('button', { name: 'Verify again' }).click();
+    await expect(tab).toContainText('Playing step');
+    await server.server('restart');
+    await expect(tab).toContainText('The report is not on the server any more');
+    await tab.getByRole('button', { name: 'Verify again' }).click();
+    await expect(tab.locator('.jp-Reprise-verify-counts')).toHaveText(/0 could not run/);
+  });
+});
+
+test('a session of old is verified from a step on, with nothing open', async ({
   page,
   server,
   name
 }) => {
-  const session = await ran(page, server, name, [
-    'import time\nprint("begun")',
-    'time.sleep(2)\nprint("done")'
-  ]);
-  await verify(page, { session });
-  const tab = page.locator('.jp-Reprise-verify');
-  await expect(tab.getByRole('progressbar')).toBeVisible();
-  await expect(tab).toContainText('Your notebook is not touched.');
-  const jobs = await server.api('GET', `jobs?session=${session}&kind=verify`);
-  expect(jobs.jobs).toHaveLength(1);
-
-  // The page may be loaded anew: the tab finds the one that is on its way, or what came of it.
-  await openNotebook(page, server, `${name}.ipynb`);
-  await verify(page, { session, restored: true });
-  await expect(tab.locator('.jp-Reprise-verify-counts')).toBeVisible();
-  expect((await server.api('GET', `jobs?session=${session}&kind=verify`)).jobs).toHaveLength(1);
-
-  await tab.getByRole('button', { name: 'Verify again' }).click();
-  await tab.getByRole('button', { name: 'Stop' }).click();
-  await expect(tab).toContainText('Stopped. Its sandbox is gone, and your notebook was not touched.');
-
-  await tab.getByRole('button', { name: 'Verify again' }).click();
-  await expect(tab).toContainText('Playing step');
-  await server.server('restart');
-  await expect(tab).toContainText('The report is not on the server any more');
-  await tab.getByRole('button', { name: 'Verify again' }).click();
-  await expect(tab.locator('.jp-Reprise-verify-counts')).toHaveText(/0 could not run/);
-});
-});
-
-test('a session of old is verified from a step on, with nothing open', async ({ page, server, name }) => {
   const session = (await server.api('POST', 'sessions', {})).id;
   for (const code of ['x = 1', 'print(x)', 'print(x + 1)']) {
     const job = await server.api('POST', `sessions/${session}/run`, { kind: 'cell', code });
     await expect
-      .poll(async () => (await server.api('GET', `jobs/${job.id}?wait=5&version=${job.version}`)).state)
+      .poll(
+        async () => (await server.api('GET', `jobs/${job.id}?wait=5&version=${job.version}`)).state
+      )
       .toBe('done');
   }
   await page.goto(`${server.url}/lab/tree?reset`);
-  await page.waitForFunction(() => (window as any).jupyterapp?.commands.hasCommand('reprise:verify'));
+  await page.waitForFunction(() =>
+    (window as any).jupyterapp?.commands.hasCommand('reprise:verify')
+  );
   await verify(page, { session, from: 1 });
   const tab = page.locator('.jp-Reprise-verify');
   await expect(tab.locator('.jp-Reprise-verify-counts')).toHaveText(/^2 steps · 2 same/);
