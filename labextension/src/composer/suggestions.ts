@@ -29,58 +29,77 @@ export interface ISources {
   readonly skills: ISource;
 }
 
-/** What a list shows. `missing`: kinds that could not be asked for, in words. */
+/** What a list shows. `missing`: kinds that could not be asked for, in words. `whole`: all kinds
+ * have answered. */
 export interface IFound {
   readonly suggestions: readonly ISuggestion[];
   readonly missing: readonly string[];
+  readonly whole: boolean;
 }
 
-/** What to show for a query. */
+/** Tell what to show for a query, as each kind answers: a kernel that is busy holds nothing up. */
 export async function suggestionsFor(
   query: IQuery,
   sources: ISources,
   acts: ReadonlySet<ComposerAct>,
-  trans: TranslationBundle
-): Promise<IFound> {
+  trans: TranslationBundle,
+  tell: (found: IFound) => void
+): Promise<void> {
   if (query.mark === '/') {
     const skill = /^skill\s+(.*)$/.exec(query.words);
     if (skill === null) {
-      return { suggestions: fitting(commands(acts, trans), query.words), missing: [] };
+      tell({
+        suggestions: fitting(commands(acts, trans), query.words),
+        missing: [],
+        whole: true
+      });
+      return;
     }
-    const found = await asked([sources.skills], skill[1] ?? '', trans);
-    const suggestions = found.suggestions.map(each => ({
-      ...each,
-      instead: `/skill ${each.label}`,
-      bring: null
-    }));
-    return { ...found, suggestions };
+    await asked([sources.skills], skill[1] ?? '', trans, found => {
+      const suggestions = found.suggestions.map(each => ({
+        ...each,
+        instead: `/skill ${each.label}`,
+        bring: null
+      }));
+      tell({ ...found, suggestions });
+    });
+    return;
   }
   const { cells, variables, files, skills } = sources;
-  return asked([cells, variables, files, skills], query.words, trans);
+  await asked([cells, variables, files, skills], query.words, trans, tell);
 }
 
 async function asked(
   sources: readonly ISource[],
   words: string,
-  trans: TranslationBundle
-): Promise<IFound> {
-  const answers = await Promise.allSettled(sources.map(source => source.find(words)));
-  const found: ISuggestion[][] = [];
+  trans: TranslationBundle,
+  tell: (found: IFound) => void
+): Promise<void> {
+  const answers: (readonly ISuggestion[])[] = sources.map(() => []);
   const missing: string[] = [];
-  for (const answer of answers) {
-    if (answer.status === 'fulfilled') {
-      found.push(answer.value.slice(0, MOST_OF_KIND));
-    } else {
-      const why: unknown = answer.reason;
-      missing.push(why instanceof Error ? why.message : trans.__('Something could not be asked.'));
-    }
-  }
-  // Kinds of which one is named by the words go before those that only speak of them.
-  const ordered = [
-    ...found.filter(each => named(each[0], words)),
-    ...found.filter(each => !named(each[0], words))
-  ];
-  return { suggestions: ordered.flat().slice(0, MOST_SHOWN), missing };
+  let left = sources.length;
+  await Promise.all(
+    sources.map(async (source, index) => {
+      try {
+        answers[index] = (await source.find(words)).slice(0, MOST_OF_KIND);
+      } catch (failed) {
+        missing.push(
+          failed instanceof Error ? failed.message : trans.__('Something could not be asked.')
+        );
+      }
+      left -= 1;
+      // Kinds of which one is named by the words go before those that only speak of them.
+      const ordered = [
+        ...answers.filter(each => named(each[0], words)),
+        ...answers.filter(each => !named(each[0], words))
+      ];
+      tell({
+        suggestions: ordered.flat().slice(0, MOST_SHOWN),
+        missing: [...missing],
+        whole: left === 0
+      });
+    })
+  );
 }
 
 /** Whether a suggestion's name begins with the words: a cell's with its number. */

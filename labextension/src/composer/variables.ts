@@ -1,5 +1,6 @@
 // Variables by the kernel's own completion and inspection: neither is logged, neither becomes a step.
 
+import type { ISharedCodeCell } from '@jupyter/ydoc';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
@@ -37,12 +38,35 @@ export function namesIn(sources: readonly string[]): string[] {
   return [...found];
 }
 
+/** How a name gets a value, at the beginning of a line, in the languages that notebooks are in. */
+const GIVEN =
+  /^[^\S\n]*(?:([\p{L}_][\p{L}\p{N}_]*)[^\S\n]*(?:<-|=(?!=))|(?:def|class|function)[^\S\n]+([\p{L}_][\p{L}\p{N}_]*)|(?:from[^\n]+)?import[^\n]*\bas[^\S\n]+([\p{L}_][\p{L}\p{N}_]*))/gmu;
+
+/** The names that sources give values to, the newest first, each once. */
+export function givenIn(sources: readonly string[]): string[] {
+  const found = [...sources]
+    .reverse()
+    .flatMap(source =>
+      [...source.matchAll(GIVEN)].map(each => each[1] ?? each[2] ?? each[3] ?? '')
+    );
+  return [...new Set(found)].slice(0, MOST_NAMES);
+}
+
 /** What the kernel says of a value, without its colours and without what is said of its type. */
 export function inspected(text: string): { readonly type: string; readonly content: string } {
   const bare = text.replace(COLOURS, '').replace(/\r\n?/g, '\n');
   const type = /^Type:\s+(\S+)/m.exec(bare)?.[1] ?? '';
   const end = /^String form:/m.test(bare) ? bare.search(/^(Class )?Docstring:/m) : -1;
   return { type, content: (end < 0 ? bare : bare.slice(0, end)).trimEnd() };
+}
+
+/** The sources of code cells; of those alone that have been run. */
+function codeOf(panel: NotebookPanel, ran: boolean): string[] {
+  const cells = panel.model?.sharedModel.cells ?? [];
+  return cells
+    .filter(each => each.cell_type === 'code')
+    .filter(each => !ran || (each as ISharedCodeCell).execution_count !== null)
+    .map(each => each.getSource());
 }
 
 /** The variables of the notebook's kernel. */
@@ -58,18 +82,22 @@ export class VariableSource implements ISource {
     if (panel === null || kernel === null || (words !== '' && !plain(words))) {
       return [];
     }
+    if (words === '') {
+      // All that a kernel could complete takes it a second. What ran here is at hand.
+      const ran = codeOf(panel, true);
+      return givenIn(ran)
+        .filter(plain)
+        .map(name => this._suggestion(kernel, name));
+    }
     const [names, builtin] = await Promise.all([
       this._complete(kernel, words),
       this._builtins(kernel)
     ]);
     const there = names.filter(each => plain(each) && !builtin.has(each));
-    const cells = panel.model?.sharedModel.cells ?? [];
-    const sources = cells.filter(each => each.cell_type === 'code').map(each => each.getSource());
-    const written = namesIn(sources).filter(each => there.includes(each));
-    // What stands in the notebook first; without a word to go by nothing else.
-    const all = words === '' ? written : [...new Set([...written, ...there])];
+    // What stands in the notebook first.
+    const written = namesIn(codeOf(panel, false)).filter(each => there.includes(each));
     return fitting(
-      all.map(name => this._suggestion(kernel, name)),
+      [...new Set([...written, ...there])].map(name => this._suggestion(kernel, name)),
       words
     );
   }

@@ -157,7 +157,8 @@ function Input(props: IViewProps): React.JSX.Element {
   const [found, setFound] = React.useState<{ readonly of: string; readonly is: IFound } | null>(
     null
   );
-  const [active, setActive] = React.useState(0);
+  /** The one that keys have moved to; the first one until then, whatever else comes. */
+  const [moved, setMoved] = React.useState<string | null>(null);
   const caret = React.useRef<number | null>(null);
   /** Enter or Tab was pressed before what it chooses from was there. */
   const hurried = React.useRef(false);
@@ -178,11 +179,15 @@ function Input(props: IViewProps): React.JSX.Element {
     if (query === null) {
       setFound(null);
     } else {
-      void suggestionsFor(query, sources, new Set(acts.keys()), trans).then(answer => {
-        if (current) {
-          setActive(0);
-          setFound({ of: query.mark + query.words, is: answer });
-          announcer?.polite(trans._n('%1 suggestion', '%1 suggestions', answer.suggestions.length));
+      setMoved(null);
+      void suggestionsFor(query, sources, new Set(acts.keys()), trans, answer => {
+        if (!current) {
+          return;
+        }
+        setFound({ of: query.mark + query.words, is: answer });
+        if (answer.whole) {
+          const { length } = answer.suggestions;
+          announcer?.polite(trans._n('%1 suggestion', '%1 suggestions', length));
         }
       });
     }
@@ -211,7 +216,11 @@ function Input(props: IViewProps): React.JSX.Element {
   const shown = found?.is.suggestions ?? [];
   const open = query !== null && shown.length > 0;
   // What is shown may be of the letter before: nothing is chosen from that.
-  const ready = open && found?.of === wanted;
+  const ready = open && found?.of === wanted && (found.is.whole || moved !== null);
+  const active = Math.max(
+    0,
+    shown.findIndex(each => each.key === moved)
+  );
   const choose = (suggestion: ISuggestion): void => {
     if (query === null) {
       return;
@@ -226,7 +235,7 @@ function Input(props: IViewProps): React.JSX.Element {
     );
   };
   React.useEffect(() => {
-    if (found === null || found.of !== wanted || !hurried.current) {
+    if (found === null || found.of !== wanted || !found.is.whole || !hurried.current) {
       return;
     }
     hurried.current = false;
@@ -253,10 +262,15 @@ function Input(props: IViewProps): React.JSX.Element {
     };
     const next = moves[event.key];
     if (open && next !== undefined) {
-      setActive(next);
+      setMoved(shown[next]?.key ?? null);
     } else if (chosen !== undefined && (event.key === 'Enter' || event.key === 'Tab')) {
       choose(chosen);
-    } else if (query !== null && found?.of !== wanted && event.key === 'Enter' && !event.shiftKey) {
+    } else if (
+      query !== null &&
+      event.key === 'Enter' &&
+      !event.shiftKey &&
+      (found?.of !== wanted || !found.is.whole)
+    ) {
       hurried.current = true;
     } else if (query !== null && event.key === 'Escape') {
       setQuery(null);

@@ -108,7 +108,11 @@ export function ProposalView(props: {
     <div
       ref={node}
       role="group"
-      aria-label={trans.__('Proposed edit, %1', name)}
+      aria-label={
+        inserts(proposal)
+          ? trans.__('Proposed edit, a new cell (%1 of %2)', proposal.number, proposal.count)
+          : trans.__('Proposed edit, %1', name)
+      }
       tabIndex={-1}
       className="jp-Reprise-cellmark jp-mod-proposal"
       data-mark={proposal.key}

@@ -9,15 +9,22 @@ import { describe, expect, it } from 'vitest';
 import { ApiError, IApi } from '../../src/api/tokens';
 import { cellItem, CellSource } from '../../src/composer/cells';
 import { asText, FileSource } from '../../src/composer/files';
-import { ISource, ISources, ISuggestion, suggestionsFor } from '../../src/composer/suggestions';
-import { inspected, namesIn, VariableSource } from '../../src/composer/variables';
+import {
+  IFound,
+  ISource,
+  ISources,
+  ISuggestion,
+  suggestionsFor
+} from '../../src/composer/suggestions';
+import { givenIn, inspected, namesIn, VariableSource } from '../../src/composer/variables';
 
 const trans = nullTranslator.load('reprise');
 
 function panelOf(...sources: string[]): NotebookPanel {
   const sharedModel = YNotebook.create();
   sources.forEach((source, index) => {
-    sharedModel.addCell({ cell_type: 'code', source, id: `id-${index}` });
+    const cell = { cell_type: 'code', source, id: `id-${index}`, execution_count: 1 };
+    sharedModel.addCell(cell);
   });
   return {
     model: { sharedModel },
@@ -49,8 +56,16 @@ function query(words: string, mark: '@' | '/' = '@'): Parameters<typeof suggesti
 
 async function labels(sources: Partial<ISources>, words: string, mark: '@' | '/' = '@') {
   const all = { cells: none, variables: none, files: none, skills: none, ...sources };
-  const found = await suggestionsFor(query(words, mark), all, new Set(['undo']), trans);
-  return { labels: found.suggestions.map(each => each.label), missing: found.missing };
+  const told: IFound[] = [];
+  await suggestionsFor(query(words, mark), all, new Set(['undo']), trans, found => {
+    told.push(found);
+  });
+  expect(told.map(each => each.whole)).toEqual([...told.slice(1).map(() => false), true]);
+  const found = told[told.length - 1];
+  return {
+    labels: found?.suggestions.map(each => each.label) ?? [],
+    missing: found?.missing ?? []
+  };
 }
 
 describe('suggestions', () => {
@@ -81,8 +96,35 @@ describe('suggestions', () => {
     expect((await labels({}, '', '/')).labels).toEqual(['skill', 'undo']);
     const skills = source('skills', 'profile-dataset');
     const all = { cells: none, variables: none, files: none, skills };
-    const found = await suggestionsFor(query('skill prof', '/'), all, new Set(), trans);
-    expect(found.suggestions[0]).toMatchObject({ instead: '/skill profile-dataset', bring: null });
+    const told: IFound[] = [];
+    await suggestionsFor(query('skill prof', '/'), all, new Set(), trans, found => {
+      told.push(found);
+    });
+    expect(told[0]?.suggestions[0]).toMatchObject({
+      instead: '/skill profile-dataset',
+      bring: null
+    });
+  });
+
+  it('are told as each kind answers: one that is slow holds nothing up', async () => {
+    let answer: (found: readonly ISuggestion[]) => void = () => undefined;
+    const slow: ISource = {
+      find: () =>
+        new Promise(resolve => {
+          answer = resolve;
+        })
+    };
+    const told: IFound[] = [];
+    const all = { cells: source('cells', 'cell 1'), variables: slow, files: none, skills: none };
+    const asked = suggestionsFor(query(''), all, new Set(), trans, found => {
+      told.push(found);
+    });
+    await new Promise(resolve => setTimeout(resolve));
+    expect(told[told.length - 1]).toMatchObject({ whole: false });
+    expect(told[told.length - 1]?.suggestions).toHaveLength(1);
+    answer([]);
+    await asked;
+    expect(told[told.length - 1]).toMatchObject({ whole: true });
   });
 });
 
@@ -116,6 +158,15 @@ describe('variables', () => {
     expect(namesIn(['a = b.c', 'größe = a', 'x.y'])).toEqual(['x', 'größe', 'a', 'b']);
   });
 
+  it('are what sources give values to, the newest first', () => {
+    expect(
+      givenIn([
+        'import pandas as pd\nfrom os import path as p\ndef f(x):\n  y = x',
+        'größe = pd.x\nn <- 3\na == b\nprint(größe)'
+      ])
+    ).toEqual(['größe', 'n', 'pd', 'p', 'f', 'y']);
+  });
+
   it('are told without colours, and without what is said of their type', () => {
     const text =
       '\u001b[31mType:\u001b[39m        list\n\u001b[31mString form:\u001b[39m [1]\nDocstring:  \nBuilt-in.';
@@ -147,7 +198,7 @@ describe('variables', () => {
     expect((await variables.find('')).map(each => each.label)).toEqual(['df']);
     expect((await variables.find('d')).map(each => each.label)).toEqual(['df', 'dfs']);
     expect(await variables.find('os.system')).toEqual([]);
-    expect(asked).toEqual(['', '__builtins__.', 'd']);
+    expect(asked).toEqual(['d', '__builtins__.']);
     const [df] = await variables.find('df');
     await expect(df?.bring?.()).rejects.toThrow('knows no df');
   });

@@ -229,10 +229,10 @@ for (const [theme, kind] of [
     await setTheme(page, theme);
     await input.fill('');
     await input.pressSequentially('Why is @2');
-    await page.getByRole('option').first().waitFor();
+    await page.locator('.jp-Reprise-composer-option').first().waitFor();
     await input.press('Enter');
     await input.pressSequentially('so different from @cell');
-    await page.getByRole('option').first().waitFor();
+    await page.locator('.jp-Reprise-composer-option').first().waitFor();
     await expect(page.locator('.jp-Reprise-composer')).toHaveScreenshot(`composer-${kind}.png`);
     await input.fill('');
     await page.getByRole('button', { name: /Do not bring/ }).click();

@@ -97,7 +97,6 @@ test('what is asked about is accepted and rejected cell by cell, and written in 
   await expect(marks.nth(0)).toContainText('Agent proposes: cell 2');
   await expect(marks.nth(1)).toContainText('total = x + y');
   await accessible(page, proposals);
-  expect(await page.locator(proposals).screenshot()).toBeTruthy();
 
   await press(marks.nth(0), 'Accept', sent);
   await expect(marks.nth(0)).toContainText(
