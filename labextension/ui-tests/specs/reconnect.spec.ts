@@ -132,13 +132,15 @@ test('signed out: every place says so once, and nothing is lost', async ({
   await openNotebook(page, server, notebook);
   await runCell(page, 0);
   await save(page);
-  // A login that has run out: a cookie outlives the token that it was got with.
+  // Neither the page's token nor its cookie, which outlives a token, is known any more.
+  await server.expire();
   await context.clearCookies();
   await page.evaluate(() => (window as any).jupyterapp.commands.execute('reprise:open-timeline'));
   const notice = page
     .getByText('You are signed out. Nothing is lost; running steps go on.')
     .first();
   await expect(notice).toBeVisible();
+  await closeNotice(page);
   await expect(
     page
       .getByRole('link', { name: 'Sign in' })
