@@ -1,6 +1,5 @@
 /** The conversations of a notebook: searched, opened, renamed, exported, deleted. */
 
-import { FilterBox } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
 import type { ConversationInfo, IAgent } from '../agent/tokens';
@@ -57,12 +56,15 @@ export function List(props: {
   );
   return (
     <div className="jp-Reprise-chats">
-      <FilterBox
+      {/* A plain field: the button in JupyterLab's FilterBox has no name for readers. */}
+      <input
+        className="jp-mod-styled jp-Reprise-chats-search"
+        type="search"
+        value={words}
+        maxLength={200}
         placeholder={trans.__('Search what was said')}
-        updateFilter={(_, query) => setWords(query ?? '')}
-        useFuzzyFilter={false}
-        caseSensitive={false}
-        disabled={false}
+        aria-label={trans.__('Search what was said')}
+        onChange={event => setWords(event.target.value)}
       />
       {error !== null && <ErrorNotice error={error} trans={trans} again={look} />}
       {found === null && error === null && <Loading trans={trans} />}
