@@ -33,10 +33,15 @@ export class CompareTab extends ReactWidget {
     super();
     this.addClass('jp-Reprise');
     this.addClass('jp-Reprise-Compare');
+    this.node.tabIndex = -1;
   }
 
   get comparison(): Comparison {
     return this._options.comparison;
+  }
+
+  protected override onActivateRequest(): void {
+    this.node.focus();
   }
 
   override dispose(): void {

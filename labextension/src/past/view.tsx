@@ -35,6 +35,7 @@ export class PastTab extends Panel {
     super();
     this.addClass('jp-Reprise');
     this.addClass('jp-Reprise-Past');
+    this.node.tabIndex = -1;
     this._head = new Head(_options, () => void this.load());
     this.addWidget(this._head);
   }
@@ -70,6 +71,10 @@ export class PastTab extends Panel {
         this._head.say({ is: 'failed', error });
       }
     }
+  }
+
+  protected override onActivateRequest(): void {
+    this.node.focus();
   }
 
   override dispose(): void {
