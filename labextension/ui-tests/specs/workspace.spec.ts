@@ -3,6 +3,8 @@
 import { promises as fs } from 'fs';
 import * as path from 'path';
 
+import type { FileChooser } from '@playwright/test';
+
 import {
   accessible,
   expect,
@@ -72,8 +74,12 @@ pathlib.Path("sub/deep.txt").write_text("deep")`;
   expect(await page.evaluate(() => (window as any).pwned)).toBeUndefined();
 
   // By keyboard alone: into the folder, and out of it again.
-  await run(page, 'reprise:open-workspace');
-  await expect(section(page).locator('.jp-DirListing :focus, .jp-DirListing:focus')).toHaveCount(1);
+  // A document that is still loading takes the focus when it has come.
+  await expect(async () => {
+    await run(page, 'reprise:open-workspace');
+    const focused = section(page).locator('.jp-DirListing :focus');
+    await expect(focused).toHaveCount(1, { timeout: 2_000 });
+  }).toPass();
   await page.keyboard.type('sub');
   await page.keyboard.press('Enter');
   await expect(item(page, 'deep.txt')).toBeVisible();
@@ -99,10 +105,13 @@ test('what comes in, is made, renamed or deleted is a step, and code sees it at 
   const session = await sessionOf(server, `${name}.ipynb`);
   await openWorkspace(page);
   const upload = async (text: string) => {
-    const [chooser] = await Promise.all([
-      page.waitForEvent('filechooser'),
-      section(page).getByRole('button', { name: 'Upload Files' }).click()
-    ]);
+    let chooser!: FileChooser;
+    await expect(async () => {
+      [chooser] = await Promise.all([
+        page.waitForEvent('filechooser', { timeout: 10_000 }),
+        section(page).getByRole('button', { name: 'Upload Files' }).click()
+      ]);
+    }).toPass();
     await chooser.setFiles({
       name: 'notes.txt',
       mimeType: 'text/plain',
