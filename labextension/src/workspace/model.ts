@@ -7,6 +7,9 @@ import { ISignal, Signal } from '@lumino/signaling';
 import { Across } from './across';
 import { AskClash } from './clash';
 
+/** The person chose not to: nothing has failed. */
+class NotBrought extends Error {}
+
 export class WorkspaceModel extends FilterFileBrowserModel {
   constructor(
     options: FilterFileBrowserModel.IOptions,
@@ -41,11 +44,13 @@ export class WorkspaceModel extends FilterFileBrowserModel {
     try {
       const brought = await this._across.bring(file, path ?? this.path, this._ask);
       if (brought === null) {
-        throw new Error(`${file.name} was not brought in.`);
+        throw new NotBrought(`${file.name} was not brought in.`);
       }
       return await this.manager.services.contents.get(brought, { content: false });
     } catch (error) {
-      this._failed.emit(error);
+      if (!(error instanceof NotBrought)) {
+        this._failed.emit(error);
+      }
       throw error;
     } finally {
       this._count(-1);

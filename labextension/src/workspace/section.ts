@@ -2,7 +2,7 @@
 
 import { showErrorMessage, ToolbarButton } from '@jupyterlab/apputils';
 import { IDocumentManager } from '@jupyterlab/docmanager';
-import { FileBrowser, Uploader } from '@jupyterlab/filebrowser';
+import { FileBrowser } from '@jupyterlab/filebrowser';
 import { ITranslator, TranslationBundle } from '@jupyterlab/translation';
 import { downloadIcon, newFolderIcon } from '@jupyterlab/ui-components';
 import { Message } from '@lumino/messaging';
@@ -11,6 +11,7 @@ import { Panel } from '@lumino/widgets';
 import { IConnection } from '../api/tokens';
 import { INotebookSession, ISessions, IStepped } from '../sessions/tokens';
 import { Across } from './across';
+import { uploadButton, WorkspaceBrowser } from './browser';
 import { Building } from './building';
 import { AskClash } from './clash';
 import { WorkspaceDrive } from './drive';
@@ -246,7 +247,7 @@ export class WorkspaceSection extends Panel {
     model.comingChanged.connect(() => this._say({ coming: model.coming }));
     model.failed.connect((_, error) => this._fail(error));
     this._numbers += 1;
-    const browser = new FileBrowser({
+    const browser = new WorkspaceBrowser({
       id: `jp-reprise-workspace-browser-${this._numbers}`,
       model,
       translator,
@@ -265,7 +266,7 @@ export class WorkspaceSection extends Panel {
           onClick: () => void browser.createNewDirectory()
         })
       );
-      toolbar.addItem('upload', new Uploader({ model, translator }));
+      toolbar.addItem('upload', uploadButton(model, trans));
     }
     toolbar.addItem(
       'save',
