@@ -68,6 +68,10 @@ export class Verification implements IVerification, IDisposable {
     return this._failure;
   }
 
+  get stoppedHere(): boolean {
+    return this._stoppedHere;
+  }
+
   get changed(): ISignal<this, void> {
     return this._changed;
   }
@@ -109,6 +113,7 @@ export class Verification implements IVerification, IDisposable {
     this._newer = null;
     this._job = null;
     this._stopSoon = false;
+    this._stoppedHere = false;
     this._set('queued', null);
     try {
       const job = await this._api.post('/sessions/{session}/verify', {
@@ -128,6 +133,7 @@ export class Verification implements IVerification, IDisposable {
     if (this._isDisposed) {
       return;
     }
+    this._stoppedHere = true;
     if (job === null) {
       // It is being asked for at this moment: it ends as soon as it has a name.
       this._stopSoon = true;
@@ -347,6 +353,7 @@ export class Verification implements IVerification, IDisposable {
   private _turn = 0;
   private _stopWaiting: (() => void) | null = null;
   private _stopSoon = false;
+  private _stoppedHere = false;
   private _isDisposed = false;
   private readonly _changed = new Signal<this, void>(this);
   private readonly _disposed = new Signal<this, void>(this);

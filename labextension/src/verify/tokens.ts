@@ -63,6 +63,8 @@ export interface IVerification extends IObservableDisposable {
   readonly newer: number | null;
   /** Why it failed, or could not be asked for; null when neither is so. */
   readonly failure: Error | null;
+  /** Of one that is stopped: whether that was asked for here. */
+  readonly stoppedHere: boolean;
   readonly changed: ISignal<this, void>;
   /** Follow the one that is there or on its way, if there is one. Resolves when that is known. */
   look(): Promise<void>;

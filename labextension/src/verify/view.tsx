@@ -120,7 +120,11 @@ function Body(): React.JSX.Element {
             </button>
           }
         >
-          {trans.__('Stopped. Its sandbox is gone, and your notebook was not touched.')}
+          {verification.stoppedHere
+            ? trans.__('Stopped. Its sandbox is gone, and your notebook was not touched.')
+            : trans.__(
+                'It was stopped, by somebody else or because the server ended. Its sandbox is gone, and your notebook was not touched.'
+              )}
         </Notice>
       );
     case 'failed':

@@ -220,7 +220,7 @@ test('one is stopped, and that it was is not a failure', async () => {
   await verification.begin();
   await verification.stop();
   await until('stopped');
-  expect(verification.failure).toBeNull();
+  expect([verification.failure, verification.stoppedHere]).toEqual([null, true]);
 });
 
 test('one that is stopped before the server has answered is stopped all the same', async () => {
