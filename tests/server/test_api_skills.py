@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import tarfile
+import uuid
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -521,6 +522,12 @@ def test_a_guest_does_not_act_with_the_rights_of_the_servers_owner(
         "createEnvironment": ("POST", "environments", {"environment": "x", "from": "default"}),
         "removeEnvironment": ("DELETE", "environments/default", None),
         "setPolicy": ("PUT", "policies", {"scope": "personal", "policy": "rules: []"}),
+        "allowSessionHosts": ("POST", f"sessions/{uuid.uuid4()}/network/allow", places),
+        "moveSession": (
+            "POST",
+            f"sessions/{uuid.uuid4()}/environment",
+            {"environment": "default"},
+        ),
     }
     # Whatever widens rights is tried here: a new one cannot be forgotten.
     widening = {

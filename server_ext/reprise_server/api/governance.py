@@ -50,7 +50,8 @@ Verb = Literal[
     "deny hosts",
     "create environment",
     "remove environment",
-    # of a session: to one where more can be reached, with its files
+    # of a session: to another one; to one where more can be reached, with its files
+    "change environment",
     "use environment",
     # of a scope's policy: one that allows less cannot be told apart from one that allows more
     "set policy",

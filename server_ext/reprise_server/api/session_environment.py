@@ -31,8 +31,12 @@ class SessionEnvironmentEndpoint(SessionEndpoint):
     @operation("execute", _GOVERNANCE, status=201, patience_s=120.0, widens=True)
     async def post(self, asked: Asked) -> Any:
         """Moving to where more can be reached takes the session's files there: that is pressed."""
-        log = await self.service.log()
         session, name = self.session(asked), asked.body["environment"]
+        # Whose server it is not learns nothing of what there is.
+        await governance.admit(
+            self, Act("change environment", "machine", f"session {session}: {name}")
+        )
+        log = await self.service.log()
         if name not in await asyncio.to_thread(environments):
             raise Refused(404, "environment-not-found", f"There is no environment {name!r} here.")
         info = await (await log.reader(session)).info()
@@ -60,9 +64,13 @@ class SessionAllowEndpoint(SessionEndpoint):
 
     @operation("write", _GOVERNANCE, widens=True)
     async def post(self, asked: Asked) -> Any:
-        log = await self.service.log()
         session, places = self.session(asked), asked.body["places"]
         private = asked.body.get("private", False)
+        # Whose server it is not learns nothing of sessions and policies. Only then is it pressed.
+        await governance.admit(
+            self, Act("change environment", "machine", f"session {session}: {', '.join(places)}")
+        )
+        log = await self.service.log()
         for each in places:
             must_be_dialled(each, private)
         before = await chosen_of(log, session)
