@@ -7,9 +7,10 @@ import { UUID } from '@lumino/coreutils';
 
 import { IApi } from '../api/tokens';
 import { INotebookSession, ISessions } from '../sessions/tokens';
+import { IShown, IShownServer } from './contract';
 import { IMemory } from './memory';
 import { PanelCells } from './notebook';
-import { IShown, IShownServer, Outputs } from './service';
+import { Outputs } from './service';
 
 const outputs: JupyterFrontEndPlugin<void> = {
   id: '@jupyter-reprise/lab:outputs',

@@ -6,7 +6,7 @@ import { ITranslator } from '@jupyterlab/translation';
 import { IDisposable } from '@lumino/disposable';
 import { Panel } from '@lumino/widgets';
 
-import { IQuestion } from './service';
+import { IQuestion } from './contract';
 
 export class QuestionLine implements IDisposable {
   /** @param answered told of the answer */

@@ -3,100 +3,10 @@
 import { IDisposable } from '@lumino/disposable';
 
 import { ApiError } from '../api/tokens';
-import { IMessage } from './canvas';
-import { ICellNow, ICellStep, IMemory, missed, shownUntil } from './memory';
+import { ICellsTold, INotebookCells, IShown, IShownServer } from './contract';
+import { Following } from './following';
+import { ICellStep, IMemory, missed, shownUntil } from './memory';
 
-/** What the server tells of a step (`getShown`). */
-export interface IShown extends ICellStep {
-  readonly whole: boolean;
-  readonly messages: readonly IMessage[];
-  readonly next: string | null;
-  readonly more: boolean;
-  readonly touched: readonly { readonly cell: string; readonly seq: number }[];
-  readonly question: IQuestion | null;
-}
-
-export interface IQuestion {
-  readonly prompt: string;
-  readonly password: boolean;
-}
-
-/** The server, asked. Each call rejects with ApiError. */
-export interface IShownServer {
-  cells(session: string, has: IMemory | null): Promise<ICellsTold>;
-  shown(session: string, seq: number, after: string | null): Promise<IShown>;
-  answer(session: string, request: string, value: string): Promise<void>;
-  /** Say that this page writes outputs into the notebook, or does so no longer. */
-  paint(session: string, paints: boolean): Promise<{ paints: boolean; seconds: number }>;
-}
-
-export interface ICellsTold {
-  readonly steps: number;
-  readonly outputs: number;
-  readonly own: string;
-  readonly after: number | null;
-  readonly cells: readonly ICellStep[];
-}
-
-/** A request by which this page runs a cell. */
-export interface IRequest {
-  readonly cell: string;
-  /** The connection was lost since it was sent, so what came for it may not be all. */
-  readonly broken: boolean;
-  readonly ended: boolean;
-}
-
-/** A code cell of the notebook. */
-export interface ICell {
-  readonly now: ICellNow;
-  /** Make it show this step from its beginning; null: it runs on. */
-  show(told: IShown, live: boolean): void;
-  /** Add what the step has shown since. */
-  add(told: IShown): void;
-  /** Show the step as it is told, where the cell still shows an older part of it. */
-  renew(told: IShown): void;
-  /** Add what a step showed after its end, where `told` is all of it and `late` only that. */
-  addLate(told: IShown, late: IShown): void;
-  /** Whether it shows what is told. */
-  shows(told: IShown): boolean;
-  /** The step is over. count: null where there is no number. */
-  end(count: number | null): void;
-  /** Ask in the cell, or take the question away. answered: resolves to whether it was heard. */
-  ask(question: IQuestion | null, answered: (value: string) => Promise<boolean>): void;
-}
-
-/** The notebook in this page. */
-export interface INotebookCells {
-  /** Whether other pages have the very same document. */
-  readonly shared: boolean;
-  /** The id of this page's connection to the kernel. */
-  readonly client: string | null;
-  /** By their msg_id, those of this page. */
-  readonly requests: ReadonlyMap<string, IRequest>;
-  memory: IMemory | null;
-  cell(id: string): ICell | null;
-  /** Give up a request of this page: its cell is filled from the log. */
-  forget(request: string): void;
-  /** Change the notebook. counts: whether it has to be saved for that. */
-  change(counts: boolean, work: () => void): void;
-}
-
-interface IFollowed {
-  readonly session: string;
-  readonly cell: string;
-  readonly seq: number;
-  readonly request: string;
-  next: string | null;
-  /** How often nothing has come in a row. */
-  quiet: number;
-  timer: ReturnType<typeof setTimeout> | undefined;
-  asking: boolean;
-  rung: boolean;
-  question: string;
-}
-
-/** Milliseconds until a running step is asked about again; what it shows is stored after 200. */
-const WAITS = [350, 700, 1_500, 3_000, 5_000, 10_000];
 /** Milliseconds until a look again at what another page is about to write, and at what it writes. */
 const LEFT = 3_000;
 const LEFT_RUNNING = 10_000;
@@ -121,7 +31,24 @@ export class Outputs implements IDisposable {
     private readonly _server: IShownServer,
     private readonly _idle: () => boolean,
     private readonly _said: (error: unknown) => void
-  ) {}
+  ) {
+    this._following = new Following(_cells, _server, {
+      claim: session => this._claim(session),
+      counts: step => !this._isAnothers(step),
+      touch: (session, shown, counts) => this._touch(session, shown, counts),
+      gone: session => this._gone(session),
+      over: (seq, counts) => {
+        this._painted.set(seq, counts);
+        this.look(0);
+      },
+      yielded: () => {
+        this.look(LEFT);
+      },
+      failed: error => {
+        this._failed(error);
+      }
+    });
+  }
 
   get isDisposed(): boolean {
     return this._isDisposed;
@@ -129,7 +56,7 @@ export class Outputs implements IDisposable {
 
   /** The steps that are being followed, by cell. */
   get followed(): readonly string[] {
-    return [...this._followed.keys()];
+    return this._following.cells;
   }
 
   /** See what the notebook has missed; several calls are one. */
@@ -148,16 +75,8 @@ export class Outputs implements IDisposable {
 
   /** Something of a request that is not this page's own was heard: its step has gone on. */
   heard(request: string): void {
-    for (const each of this._followed.values()) {
-      if (each.request === request) {
-        if (each.asking) {
-          each.rung = true;
-        } else if (each.quiet > 0 || each.timer === undefined) {
-          each.quiet = 0;
-          this._wait(each);
-        }
-        return;
-      }
+    if (this._following.heard(request)) {
+      return;
     }
     const last = this._lastHeard;
     const times = last.request === request ? last.times + 1 : 0;
@@ -189,10 +108,7 @@ export class Outputs implements IDisposable {
         this._cells.memory = this._known;
       }
     }
-    const followed = this._followed.get(cell);
-    if (followed !== undefined) {
-      this._leave(followed);
-    }
+    this._following.leave(cell);
   }
 
   dispose(): void {
@@ -201,8 +117,8 @@ export class Outputs implements IDisposable {
     }
     this._isDisposed = true;
     clearTimeout(this._timer);
-    for (const each of [...this._followed.values()]) {
-      this._leave(each);
+    for (const cell of this._following.cells) {
+      this._following.leave(cell);
     }
     this._release();
   }
@@ -263,7 +179,7 @@ export class Outputs implements IDisposable {
         }
         continue;
       }
-      if (this._followed.get(step.cell)?.seq === step.seq) {
+      if (this._following.has(step.cell, step.seq)) {
         open.add(step.seq);
         continue;
       }
@@ -350,7 +266,7 @@ export class Outputs implements IDisposable {
       this._cells.forget(step.msg_id);
     }
     if (live && !this._gone(session)) {
-      this._follow(session, step, shown);
+      this._following.follow(session, step, shown);
     }
     return !live;
   }
@@ -358,7 +274,7 @@ export class Outputs implements IDisposable {
   /** Displays of other cells that these messages have updated. */
   private async _touch(session: string, shown: IShown, counts: boolean): Promise<void> {
     for (const { cell: id, seq } of shown.touched) {
-      if (this._followed.has(id)) {
+      if (this._following.has(id)) {
         continue;
       }
       const told = await this._server.shown(session, seq, null);
@@ -422,142 +338,6 @@ export class Outputs implements IDisposable {
     }
   }
 
-  // A running step ---------------------------------------------------------------------------------
-
-  private _follow(session: string, step: ICellStep, shown: IShown): void {
-    if (step.cell === null) {
-      return;
-    }
-    const followed: IFollowed = {
-      session,
-      cell: step.cell,
-      seq: step.seq,
-      request: step.msg_id,
-      next: shown.next,
-      quiet: 0,
-      timer: undefined,
-      asking: false,
-      rung: false,
-      question: ''
-    };
-    this._followed.set(step.cell, followed);
-    this._ask(followed, shown.question);
-    this._wait(followed);
-  }
-
-  private _wait(followed: IFollowed): void {
-    clearTimeout(followed.timer);
-    const wait = WAITS[Math.min(followed.quiet, WAITS.length - 1)] ?? 0;
-    followed.timer = setTimeout(() => void this._goOn(followed), wait);
-  }
-
-  private async _goOn(followed: IFollowed): Promise<void> {
-    followed.timer = undefined;
-    followed.asking = true;
-    try {
-      await this._more(followed);
-    } catch (error) {
-      this._failed(error);
-      this._leave(followed);
-      return;
-    } finally {
-      followed.asking = false;
-    }
-    if (this._followed.get(followed.cell) === followed) {
-      if (followed.rung) {
-        followed.rung = false;
-        followed.quiet = 0;
-      }
-      this._wait(followed);
-    }
-  }
-
-  private async _more(followed: IFollowed): Promise<void> {
-    const { session, seq } = followed;
-    const claimed = await this._claim(session);
-    if (!claimed && this._cells.shared) {
-      // This page slept, and another one has gone on.
-      this._leave(followed);
-      this.look(LEFT);
-      return;
-    }
-    for (;;) {
-      const told = await this._server.shown(session, seq, followed.next);
-      const cell = this._cells.cell(followed.cell);
-      if (this._followed.get(followed.cell) !== followed) {
-        return;
-      }
-      if (cell === null || this._gone(session)) {
-        this._leave(followed);
-        return;
-      }
-      followed.quiet = told.messages.length > 0 ? 0 : followed.quiet + 1;
-      followed.next = told.next;
-      const over = told.outcome !== null && !told.more;
-      const counts = claimed && !this._isAnothers(told);
-      this._cells.change(counts, () => {
-        if (told.whole) {
-          cell.show(told, !over);
-        } else {
-          cell.add(told);
-        }
-        if (over) {
-          cell.end(told.execution_count);
-        }
-      });
-      await this._touch(session, told, counts);
-      if (over) {
-        this._ask(followed, null);
-        this._leave(followed);
-        this._cells.forget(followed.request);
-        this._painted.set(seq, counts);
-        this.look(0);
-        return;
-      }
-      if (!told.more) {
-        this._ask(followed, told.question);
-        return;
-      }
-    }
-  }
-
-  private _ask(followed: IFollowed, question: IQuestion | null): void {
-    const asked = question === null ? '' : JSON.stringify(question);
-    if (asked === followed.question) {
-      return;
-    }
-    followed.question = asked;
-    this._cells.cell(followed.cell)?.ask(question, async value => {
-      try {
-        await this._server.answer(followed.session, followed.request, value);
-        return true;
-      } catch (error) {
-        // Somebody else has answered, or the cell is over: what follows shows it. Else it asks again.
-        if (!(error instanceof ApiError && error.code === 'not-asked')) {
-          this._failed(error);
-        }
-        return false;
-      } finally {
-        followed.question = '';
-        followed.quiet = 0;
-        if (this._followed.get(followed.cell) === followed && !followed.asking) {
-          this._wait(followed);
-        }
-      }
-    });
-  }
-
-  private _leave(followed: IFollowed): void {
-    clearTimeout(followed.timer);
-    if (this._followed.get(followed.cell) === followed) {
-      this._followed.delete(followed.cell);
-    }
-    if (followed.question !== '') {
-      followed.question = '';
-      this._cells.cell(followed.cell)?.ask(null, () => Promise.resolve(false));
-    }
-  }
-
   // What is known, and who writes --------------------------------------------------------------------
 
   /** What the notebook has of its session, by what it says and by what this page knows. */
@@ -589,7 +369,7 @@ export class Outputs implements IDisposable {
   }
 
   private _releaseUnlessPainting(): void {
-    if (this._followed.size === 0) {
+    if (this._following.cells.length === 0) {
       this._release();
     }
   }
@@ -617,7 +397,7 @@ export class Outputs implements IDisposable {
     }
   }
 
-  private readonly _followed = new Map<string, IFollowed>();
+  private readonly _following: Following;
   /** How often a step was left to who writes it. */
   private readonly _left = new Map<number, number>();
   /** Steps that were followed to their end, and whether that counts as a change. */

@@ -13,9 +13,9 @@ import {
   IQuestion,
   IRequest,
   IShown,
-  IShownServer,
-  Outputs
-} from '../../src/outputs/service';
+  IShownServer
+} from '../../src/outputs/contract';
+import { Outputs } from '../../src/outputs/service';
 
 /** A step of the log. */
 interface Step extends ICellStep {
