@@ -9,7 +9,7 @@ import { fitting } from './mentions';
 import type { ISource, ISuggestion } from './suggestions';
 
 /** Milliseconds that a kernel has to answer; one that runs a cell may answer only after it. */
-const PATIENCE = 3_000;
+const PATIENCE = 10_000;
 /** Names of the newest cells that are looked at. */
 const MOST_NAMES = 500;
 

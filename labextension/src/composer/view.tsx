@@ -161,7 +161,7 @@ function Input(props: IViewProps): React.JSX.Element {
   const [moved, setMoved] = React.useState<string | null>(null);
   const caret = React.useRef<number | null>(null);
   /** Enter or Tab was pressed before what it chooses from was there. */
-  const hurried = React.useRef(false);
+  const hurried = React.useRef<'Enter' | 'Tab' | null>(null);
 
   const look = React.useCallback((): void => {
     const node = input.current;
@@ -235,15 +235,19 @@ function Input(props: IViewProps): React.JSX.Element {
     );
   };
   React.useEffect(() => {
-    if (found === null || found.of !== wanted || !found.is.whole || !hurried.current) {
+    if (found === null || found.of !== wanted || !found.is.whole) {
       return;
     }
-    hurried.current = false;
+    const key = hurried.current;
+    hurried.current = null;
+    if (key === null) {
+      return;
+    }
     const [first] = found.is.suggestions;
-    if (first === undefined) {
-      void writing.submit();
-    } else {
+    if (first !== undefined) {
       choose(first);
+    } else if (key === 'Enter') {
+      void writing.submit();
     }
     // Once, when the answer has come.
     // eslint-disable-next-line react-hooks/exhaustive-deps
@@ -267,11 +271,11 @@ function Input(props: IViewProps): React.JSX.Element {
       choose(chosen);
     } else if (
       query !== null &&
-      event.key === 'Enter' &&
+      (event.key === 'Enter' || event.key === 'Tab') &&
       !event.shiftKey &&
       (found?.of !== wanted || !found.is.whole)
     ) {
-      hurried.current = true;
+      hurried.current = event.key;
     } else if (query !== null && event.key === 'Escape') {
       setQuery(null);
     } else if (event.key === 'Enter' && !event.shiftKey && !event.altKey) {

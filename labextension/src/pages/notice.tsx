@@ -3,6 +3,7 @@
 import { ReactWidget } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { UseSignal } from '@jupyterlab/ui-components';
+import { Message } from '@lumino/messaging';
 import * as React from 'react';
 
 import { ErrorNotice, Notice } from '../parts/notices';
@@ -23,6 +24,16 @@ export class LeaseNotice extends ReactWidget {
     this._changed();
   }
 
+  protected override onAfterAttach(message: Message): void {
+    super.onAfterAttach(message);
+    this._heights.observe(this.node);
+  }
+
+  protected override onBeforeDetach(message: Message): void {
+    this._heights.disconnect();
+    super.onBeforeDetach(message);
+  }
+
   protected override render(): React.JSX.Element {
     return (
       <UseSignal
@@ -34,11 +45,30 @@ export class LeaseNotice extends ReactWidget {
     );
   }
 
-  private _changed(): void {
-    this.setHidden(this._pages.lease(this._notebook.path) !== 'elsewhere');
+  /** The panel above gives its children the height that their style asks for, and no more. */
+  private _fit(): void {
+    const { height } = this.node.firstElementChild?.getBoundingClientRect() ?? { height: 0 };
+    const wanted = `${Math.ceil(height) + 9}px`;
+    if (!this.isHidden && height > 0 && this.node.style.minHeight !== wanted) {
+      this.node.style.minHeight = wanted;
+      this.parent?.fit();
+    }
   }
 
+  private _changed(): void {
+    this.setHidden(this._pages.lease(this._notebook.path) !== 'elsewhere');
+    this.update();
+  }
+
+  protected override onUpdateRequest(message: Message): void {
+    super.onUpdateRequest(message);
+    void this.renderPromise?.then(() => requestAnimationFrame(() => this._fit()));
+  }
+
+  private readonly _heights = new ResizeObserver(() => this._fit());
+
   override dispose(): void {
+    this._heights.disconnect();
     this._pages.changed.disconnect(this._changed, this);
     super.dispose();
   }
