@@ -11,7 +11,7 @@ import { FindingList } from '../../src/skills/findings';
 import { SkillList } from '../../src/skills/list';
 import { mayDecide } from '../../src/skills/promoting';
 import { Source } from '../../src/skills/preview';
-import { entryOf } from '../../src/skills/service';
+import { entryOf } from '../../src/skills/requesting';
 import { ISkills } from '../../src/skills/tokens';
 import { me, promotion, version } from './catalog';
 
