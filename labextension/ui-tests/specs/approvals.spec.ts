@@ -1,50 +1,7 @@
 // What waits for a person: pinned, exact, pressed in its frame by nobody else; the model's own questions.
 
-import { promises as fs } from 'fs';
-import * as path from 'path';
-
-import type { FrameLocator, Locator, Page } from '@playwright/test';
-
-import { accessible, expect, openNotebook, Server, test } from '../fixtures/lab';
-
-const CHAT = '.jp-Reprise-chat';
-const FRAME = `${CHAT} .jp-Reprise-approval iframe`;
-
-const COMMANDS =
-  'rules:\n  - {name: look-at-commands, decision: ask, effect: run, why: Commands are looked at here.}\n';
-
-async function setPolicy(server: Server, policy: string): Promise<void> {
-  const file = path.join(server.home, 'approvals.yaml');
-  await fs.writeFile(file, policy);
-  const { code, err } = await server.run('policy', 'set', 'personal', file);
-  expect(code, err).toBe(0);
-}
-
-async function say(page: Page, words: string): Promise<void> {
-  await page.evaluate(() => (window as any).jupyterapp.commands.execute('reprise:open-chat'));
-  const input = page.locator(`${CHAT} .jp-Reprise-chat-composer textarea`);
-  await input.fill(words);
-  await input.press('Enter');
-}
-
-function turn(page: Page): Locator {
-  return page.locator(`${CHAT} [data-turn="1"]`);
-}
-
-function frame(page: Page): FrameLocator {
-  return page.frameLocator(FRAME);
-}
-
-/** A press counts once the frame has been in full view for a while: it says so when it was too soon. */
-async function press(page: Page, name: string): Promise<void> {
-  const button = frame(page).getByRole('button', { name, exact: true });
-  await expect(async () => {
-    if ((await page.locator(FRAME).count()) > 0) {
-      await button.click({ timeout: 5_000 });
-    }
-    await expect(page.locator(FRAME)).toHaveCount(0, { timeout: 3_000 });
-  }).toPass();
-}
+import { accessible, expect, openNotebook, test } from '../fixtures/lab';
+import { CHAT, FRAME, COMMANDS, setPolicy, say, turn, frame, press } from '../fixtures/asking';
 
 test.beforeEach(async ({ server }) => {
   await setPolicy(server, COMMANDS);
@@ -192,42 +149,4 @@ test('the model’s own question is answered by an option or in words, and appro
   await expect(turn(page)).toContainText('Thank you.');
   await expect(turn(page).locator('.jp-Reprise-asked')).toHaveCount(2);
   await expect(turn(page).locator('.jp-Reprise-asked').last()).toContainText('It is what we sell.');
-});
-
-test.describe('where nobody answers', () => {
-  test.use({ serve: { jupyter: ['--RepriseAgent.approval_patience=8'] } });
-
-  test('a question that is not answered in time is denied, and may be asked again', async ({
-    page,
-    server,
-    name
-  }) => {
-    await server.notebook(`${name}.ipynb`, ['x = 1']);
-    await server.script('wait for it', [
-      { call: 'run_command', input: { command: 'echo late' } },
-      { say: 'Nobody answered.' }
-    ]);
-    await server.script('I did not answer in time', [{ say: 'I ask again.' }]);
-    await openNotebook(page, server, `${name}.ipynb`);
-    await say(page, 'Please wait for it.');
-    const card = turn(page).locator('.jp-Reprise-card');
-    await expect(card).toContainText('Not answered in time, so not run. The agent was told.');
-    await expect(turn(page)).toContainText('Nobody answered.');
-    await card.getByRole('button', { name: 'Ask me again' }).click();
-    await expect(page.locator(`${CHAT} [data-turn="2"]`)).toContainText('I ask again.');
-  });
-});
-
-test.describe('without a key', () => {
-  test.use({ serve: { noKey: true } });
-
-  test('the panel says what is missing, and all else works', async ({ page, server, name }) => {
-    await server.notebook(`${name}.ipynb`, ['x = 1']);
-    await openNotebook(page, server, `${name}.ipynb`);
-    await page.evaluate(() => (window as any).jupyterapp.commands.execute('reprise:open-chat'));
-    await expect(page.locator(CHAT)).toContainText(
-      'No model key on the server. All else works. Set ANTHROPIC_API_KEY and restart it.'
-    );
-    await accessible(page, CHAT);
-  });
 });
