@@ -238,7 +238,7 @@ def test_the_lab_says_that_nothing_is_isolated(binder: Binder) -> None:
         request = urllib.request.Request(
             f"{url}/reprise/api/me", headers={"Authorization": "token t"}
         )
-        assert json.load(urllib.request.urlopen(request, timeout=PATIENCE))["name"]
+        assert json.load(urllib.request.urlopen(request, timeout=PATIENCE))["login"]
     finally:
         server.terminate()
         server.wait(PATIENCE)
