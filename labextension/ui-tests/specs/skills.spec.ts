@@ -315,10 +315,10 @@ test('what is shown stays while the server is away, and is as it is afterwards',
 test('it is accessible, and looks as it should', async ({ page, server }) => {
   const script = { path: 'scripts/count.py', text: COUNT, executable: true };
   const body = '# Look at it\n\n1. Run `scripts/count.py FILE`.\n2. Compare.\n';
-  await add(server, 'look-at-it', body, [script]);
-  await add(server, 'look-at-it', `${body}3. Mind the header.\n`, [script]);
+  await add(server, 'quillwort', body, [script]);
+  await add(server, 'quillwort', `${body}3. Mind the header.\n`, [script]);
   await openLab(page, server.url);
-  await search(page).fill('look-at-it');
+  await search(page).fill('quillwort');
   await expect(panel(page).getByRole('option')).toHaveCount(1);
   for (const theme of [
     'JupyterLab Light',
@@ -327,7 +327,7 @@ test('it is accessible, and looks as it should', async ({ page, server }) => {
   ] as const) {
     await setTheme(page, theme);
     for (const view of ['read', 'files', 'versions', 'findings', 'usage']) {
-      const shown = await openSkill(page, { skill: 'look-at-it@2', scope: 'personal', view });
+      const shown = await openSkill(page, { skill: 'quillwort@2', scope: 'personal', view });
       await expect(shown.locator(`.jp-Reprise-skill-view.jp-mod-${view}`)).toBeVisible();
       await expect(shown.locator('.jp-Reprise-loading')).toHaveCount(0);
       if (theme === 'JupyterLab Light' || view === 'read') {
@@ -336,7 +336,7 @@ test('it is accessible, and looks as it should', async ({ page, server }) => {
     }
     if (theme !== 'JupyterLab Dark High Contrast') {
       const shown = await openSkill(page, {
-        skill: 'look-at-it@2',
+        skill: 'quillwort@2',
         scope: 'personal',
         view: 'files'
       });
