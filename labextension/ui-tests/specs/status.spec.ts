@@ -110,6 +110,7 @@ test('a way back of minutes waits for the first cell, or a press', async ({
   await accessible(page, '.jp-Reprise-status-popup');
   await popup(page).getByRole('button', { name: 'Start now' }).click();
   await expect(button(page)).toHaveText(/^Back at step 211 in \d+ s$/);
+  await page.keyboard.press('Escape');
   const cell = await runCell(page, 0);
   await expect(cell.locator('.jp-OutputArea-output')).toHaveText('211');
 });
@@ -180,6 +181,11 @@ test('each notebook has its own; other kernels have none; it outlives a restart 
 
   await server.server('restart');
   await expect(button(page)).toHaveText(/No kernel|Starting|Ready · isolated|Back at step/);
+  // JupyterLab says by itself that its server was away.
+  await page.addLocatorHandler(
+    page.getByRole('dialog').filter({ hasText: 'Server Connection Error' }),
+    async dialog => dialog.getByRole('button').first().click()
+  );
   await page.evaluate(async () => {
     // Kernels end with their server: the page's own "Restart Kernel".
     const context = (window as any).jupyterapp.shell.currentWidget.sessionContext;
