@@ -121,9 +121,15 @@ const status: JupyterFrontEndPlugin<void> = {
   }
 };
 
+/** A kernel as the notebook had it; its session is found by the notebook. */
 function startKernel(session: INotebookSession): void {
   const context = session.panel.sessionContext;
-  void (context.session?.kernel == null ? context.startKernel() : context.restartKernel());
+  const { kernelPreference, prevKernelName } = context;
+  const name = context.session?.kernel?.name ?? (prevKernelName || kernelPreference.name);
+  context.changeKernel({ name: name ?? 'reprise' }).catch((error: unknown) => {
+    // JupyterLab has shown why.
+    console.warn('Reprise: no kernel was started.', error);
+  });
 }
 
 const cost: JupyterFrontEndPlugin<void> = {

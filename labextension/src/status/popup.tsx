@@ -108,6 +108,16 @@ export class StatusPopup extends ReactWidget {
     );
   }
 
+  protected override onUpdateRequest(message: Message): void {
+    super.onUpdateRequest(message);
+    void this.renderPromise?.then(() => {
+      // A button that had the focus may be gone with its state: else Escape would reach nothing.
+      if (this.isAttached && document.activeElement === document.body) {
+        this.node.focus({ preventScroll: true });
+      }
+    });
+  }
+
   protected override onAfterAttach(message: Message): void {
     super.onAfterAttach(message);
     this.node.addEventListener('keydown', this);
