@@ -160,8 +160,6 @@ function Input(props: IViewProps): React.JSX.Element {
   /** The one that keys have moved to; the first one until then, whatever else comes. */
   const [moved, setMoved] = React.useState<string | null>(null);
   const caret = React.useRef<number | null>(null);
-  /** Enter or Tab was pressed before what it chooses from was there. */
-  const hurried = React.useRef<'Enter' | 'Tab' | null>(null);
 
   const look = React.useCallback((): void => {
     const node = input.current;
@@ -221,12 +219,19 @@ function Input(props: IViewProps): React.JSX.Element {
     0,
     shown.findIndex(each => each.key === moved)
   );
-  const choose = (suggestion: ISuggestion): void => {
-    if (query === null) {
+  /** Put a suggestion in place of a query, which still stands in the text. */
+  const choose = (suggestion: ISuggestion, asked: IQuery | null): void => {
+    const text = writing.words;
+    if (
+      asked === null ||
+      text.slice(asked.from + 1, asked.from + 1 + asked.words.length) !== asked.words
+    ) {
       return;
     }
-    const made = replaced(writing.words, query, suggestion.instead);
-    caret.current = made.caret;
+    const at = input.current?.selectionStart ?? text.length;
+    const made = replaced(text, asked, suggestion.instead);
+    // What was typed behind it meanwhile stays, and so does the caret in it.
+    caret.current = at > asked.to ? at + made.text.length - text.length : made.caret;
     setQuery(null);
     writing.write(made.text);
     suggestion.bring?.().then(
@@ -234,24 +239,19 @@ function Input(props: IViewProps): React.JSX.Element {
       (failed: unknown) => writing.say(failed)
     );
   };
-  React.useEffect(() => {
-    if (found === null || found.of !== wanted || !found.is.whole) {
-      return;
-    }
-    const key = hurried.current;
-    hurried.current = null;
-    if (key === null) {
-      return;
-    }
-    const [first] = found.is.suggestions;
-    if (first !== undefined) {
-      choose(first);
-    } else if (key === 'Enter') {
-      void writing.submit();
-    }
-    // Once, when the answer has come.
-    // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [found]);
+  /** Enter or Tab before all kinds have answered: the best of them, as soon as it is known. */
+  const hurry = (asked: IQuery, key: string): void => {
+    const before = writing.words;
+    setQuery(null);
+    void suggestionsFor(asked, sources, new Set(acts.keys()), trans, answer => {
+      const [best] = answer.suggestions;
+      if (answer.whole && best !== undefined) {
+        choose(best, asked);
+      } else if (answer.whole && key === 'Enter' && writing.words === before) {
+        void writing.submit();
+      }
+    });
+  };
   const pressed = (event: React.KeyboardEvent<HTMLTextAreaElement>): void => {
     if (event.nativeEvent.isComposing) {
       return;
@@ -268,14 +268,14 @@ function Input(props: IViewProps): React.JSX.Element {
     if (open && next !== undefined) {
       setMoved(shown[next]?.key ?? null);
     } else if (chosen !== undefined && (event.key === 'Enter' || event.key === 'Tab')) {
-      choose(chosen);
+      choose(chosen, query);
     } else if (
       query !== null &&
       (event.key === 'Enter' || event.key === 'Tab') &&
       !event.shiftKey &&
       (found?.of !== wanted || !found.is.whole)
     ) {
-      hurried.current = event.key;
+      hurry(query, event.key);
     } else if (query !== null && event.key === 'Escape') {
       setQuery(null);
     } else if (event.key === 'Enter' && !event.shiftKey && !event.altKey) {
@@ -291,7 +291,13 @@ function Input(props: IViewProps): React.JSX.Element {
   return (
     <div className="jp-Reprise-composer-line">
       {open && found !== null && (
-        <SuggestionList id={list} found={found.is} active={active} trans={trans} choose={choose} />
+        <SuggestionList
+          id={list}
+          found={found.is}
+          active={active}
+          trans={trans}
+          choose={each => choose(each, query)}
+        />
       )}
       <textarea
         ref={input}
