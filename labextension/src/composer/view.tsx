@@ -233,6 +233,11 @@ function Input(props: IViewProps): React.JSX.Element {
     // What was typed behind it meanwhile stays, and so does the caret in it.
     caret.current = at > asked.to ? at + made.text.length - text.length : made.caret;
     setQuery(null);
+    if (input.current !== null) {
+      // At once: a key that is pressed before the next drawing would write over it.
+      input.current.value = made.text;
+      input.current.setSelectionRange(caret.current, caret.current);
+    }
     writing.write(made.text);
     suggestion.bring?.().then(
       item => writing.bring(item),
