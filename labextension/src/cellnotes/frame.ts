@@ -4,7 +4,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { Message } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 
-import { ADDRESS, SANDBOX, shell } from './framed';
+import { ADDRESS, LEADS_OUT, SANDBOX, shell } from './framed';
 
 /** Pixels beyond which it scrolls. */
 const HIGHEST = 800;
@@ -115,7 +115,7 @@ export class Frame extends Widget {
     event.preventDefault();
     event.stopPropagation();
     const address = node.getAttribute(ADDRESS);
-    if (address !== null && event.isTrusted) {
+    if (address !== null && LEADS_OUT.test(address) && event.isTrusted) {
       window.open(address, '_blank', 'noopener,noreferrer');
     }
   };

@@ -23,7 +23,7 @@ const ACTIVE = 'script, iframe, object, embed, form, video, audio';
 const SEEN = 'img[src], svg, table, hr, progress, meter, input, button';
 
 /** Where a link may lead, by a click. */
-const LEADS_OUT = /^(https?:|mailto:)/i;
+export const LEADS_OUT = /^(https?:|mailto:)/i;
 
 /** Attributes that load something, or send something somewhere. */
 const LOADS = new Set([
@@ -72,6 +72,7 @@ export function framed(html: string): IFramed {
 /** Take from an element what acts; whether there was any. */
 function disarm(element: Element): boolean {
   let active = false;
+  element.removeAttribute(ADDRESS); // ours alone to set: whatever stands there is opened by a click
   for (const { name, value } of [...element.attributes]) {
     const lower = name.toLowerCase();
     if (lower.startsWith('on')) {

@@ -43,6 +43,8 @@ const pieces = fc.constantFrom(
   '<math><mtext><table><mglyph><style><img src=x onerror=x()>',
   '<a href=" javascript:x()">j</a>',
   '<a href="https://e.example/" ping=/p target=_top>l</a>',
+  `<a ${ADDRESS}="javascript:x()">f</a>`,
+  `<svg><a href="#a" ${ADDRESS}="/hub/logout">g</a></svg>`,
   '<a href="data:text/html,<script>x()</script>">d</a>',
   '<iframe srcdoc="<script>x()</script>"></iframe>',
   '<meta http-equiv=refresh content="0;url=//e.example">',
@@ -92,6 +94,13 @@ test('links are kept as words with an address, and lead out only', () => {
   expect(
     [...(content?.querySelectorAll(`[${ADDRESS}]`) ?? [])].map(each => each.textContent)
   ).toEqual(['x']);
+});
+
+test('an address that a stranger wrote is none', () => {
+  const html = `<a ${ADDRESS}="javascript:x()" href="https://e.example/">a</a>
+    <a ${ADDRESS}="/hub/logout">b</a><svg><a href="#c" ${ADDRESS}="/lab">c</a></svg>`;
+  const found = check(html)?.querySelectorAll(`[${ADDRESS}]`) ?? [];
+  expect([...found].map(each => each.getAttribute(ADDRESS))).toEqual(['https://e.example/']);
 });
 
 test('the walls are those of the document', () => {
