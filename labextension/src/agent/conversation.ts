@@ -26,6 +26,17 @@ import type {
 /** Milliseconds between looks at a turn that another process runs: nothing tells of it here. */
 const LOOK = 4_000;
 
+/** Entries that tell, as they come, that a turn runs on this server. */
+const GOING_ON = new Set([
+  'said',
+  'continued',
+  'asked',
+  'answered',
+  'called',
+  'running',
+  'waiting'
+]);
+
 export class OpenConversation implements IConversation, IDisposable {
   constructor(
     private readonly _api: IApi,
@@ -126,7 +137,15 @@ export class OpenConversation implements IConversation, IDisposable {
 
   async say(text: string, brought: readonly Brought[] = []): Promise<void> {
     const body = brought.length > 0 ? { text, brought: [...brought] } : { text };
-    await this._api.post('/conversations/{conversation}/say', { ...this._path, body });
+    const { turn } = await this._api.post('/conversations/{conversation}/say', {
+      ...this._path,
+      body
+    });
+    if (!this._model.turns.some(each => each.turn === turn)) {
+      // Its entry is on the way. Who looks meanwhile is not told that nothing runs.
+      this._running = true;
+      this._frames.mark();
+    }
   }
 
   async cancel(): Promise<void> {
@@ -220,6 +239,8 @@ export class OpenConversation implements IConversation, IDisposable {
     this._line.dispose();
     this._frames.dispose();
     clearInterval(this._looking);
+    this._api.connection.restored.disconnect(this._openAgain, this);
+    this._api.connection.restored.disconnect(this._bringAgain, this);
     Signal.clearData(this);
   }
 
@@ -232,8 +253,21 @@ export class OpenConversation implements IConversation, IDisposable {
 
   // What is told -------------------------------------------------------------------------------------
 
-  /** How it stands and its newest entries first, then the line, then what came before. */
+  /** Open it, unless that is under way: a second one would take entries back that came since. */
   private async _open(): Promise<void> {
+    if (this._opening || this._begun) {
+      return;
+    }
+    this._opening = true;
+    try {
+      await this._begin();
+    } finally {
+      this._opening = false;
+    }
+  }
+
+  /** How it stands and its newest entries first, then the line, then what came before. */
+  private async _begin(): Promise<void> {
     try {
       const now = await this._api.get('/conversations/{conversation}', this._path);
       const { owner, yours, running } = now;
@@ -257,7 +291,7 @@ export class OpenConversation implements IConversation, IDisposable {
       this._begun = true;
       this._line.open();
       this._looking = setInterval(this._look, LOOK);
-      await this._bringEarlier();
+      void this._bringEarlier();
     }
   }
 
@@ -274,17 +308,18 @@ export class OpenConversation implements IConversation, IDisposable {
     } else {
       this._refused = { is: 'refused', code: error.code, why: error.message };
     }
-    const again = (): void => {
-      this._api.connection.restored.disconnect(again);
-      if (!this.isDisposed && !this._begun) {
-        this._refused = null;
-        void this._open();
-      }
-    };
     if (this._refused.is !== 'refused') {
-      this._api.connection.restored.connect(again);
+      this._api.connection.restored.connect(this._openAgain, this);
     }
     this._frames.mark();
+  }
+
+  private _openAgain(): void {
+    this._api.connection.restored.disconnect(this._openAgain, this);
+    if (!this._begun) {
+      this._refused = null;
+      void this._open();
+    }
   }
 
   /** Entries before those that are shown: nobody waits for them, but totals need them. */
@@ -302,13 +337,14 @@ export class OpenConversation implements IConversation, IDisposable {
         throw error;
       }
       if (!this.isDisposed) {
-        const again = (): void => {
-          this._api.connection.restored.disconnect(again);
-          void this._bringEarlier();
-        };
-        this._api.connection.restored.connect(again);
+        this._api.connection.restored.connect(this._bringAgain, this);
       }
     }
+  }
+
+  private _bringAgain(): void {
+    this._api.connection.restored.disconnect(this._bringAgain, this);
+    void this._bringEarlier();
   }
 
   private _take(found: { base: Conversation; entries: readonly Entry[]; whole: boolean }): void {
@@ -333,11 +369,24 @@ export class OpenConversation implements IConversation, IDisposable {
         this._running = told['running'] === true;
         this._stopping = false;
         this._draft = [];
+        this._catching = true;
         this._frames.mark();
         break;
-      case 'entry':
-        this._enter(told['entry'] as Entry);
+      case 'told':
+        // A turn that ended while what was missed was told: its end is among that.
+        this._catching = false;
+        this._running &&= this._model.open;
+        this._frames.mark();
         break;
+      case 'entry': {
+        const entry = told['entry'] as Entry;
+        // Only turns that run here are told of as they go on; what was missed may be over.
+        if (!this._catching && GOING_ON.has(entry.kind)) {
+          this._running = true;
+        }
+        this._enter(entry);
+        break;
+      }
       case 'delta':
         this._draft = withDelta(this._draft, told['delta']);
         this._stream();
@@ -400,10 +449,6 @@ export class OpenConversation implements IConversation, IDisposable {
     switch (entry.kind) {
       case 'said':
         this._notes = [];
-        this._running = true;
-        break;
-      case 'continued':
-        this._running = true;
         break;
       case 'asked':
       case 'answered':
@@ -464,7 +509,10 @@ export class OpenConversation implements IConversation, IDisposable {
   private _notes: readonly string[] = [];
   private _refused: LineState | null = null;
   private _whole = false;
+  private _opening = false;
   private _begun = false;
+  /** Between `hello` and `told`: what was missed is being told. */
+  private _catching = false;
   private _yours = false;
   private _owner: string | null = null;
   private _running = false;

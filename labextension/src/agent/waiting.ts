@@ -51,6 +51,11 @@ export class Waiting implements IDisposable {
 
   /** An open conversation says itself what waits in it. */
   set(conversation: string, session: string, count: number): void {
+    this._newer(conversation);
+    this._set(conversation, session, count);
+  }
+
+  private _set(conversation: string, session: string, count: number): void {
     const known = this._known.get(conversation);
     if (known?.session === session && known.count === count) {
       return;
@@ -78,6 +83,7 @@ export class Waiting implements IDisposable {
   private _onEvent(_: IApi, event: RepriseEvent): void {
     if (event.about === 'conversation' && CHANGES.has(event.action)) {
       if (event.action === 'deleted') {
+        this._newer(event.conversation);
         this._known.delete(event.conversation);
         this._changed.emit();
       } else {
@@ -96,18 +102,28 @@ export class Waiting implements IDisposable {
   }
 
   private async _ask(conversation: string): Promise<void> {
+    const number = this._newer(conversation);
     await unlessRefused(async () => {
       const { session, questions } = await this._api.get('/conversations/{conversation}', {
         params: { path: { conversation } }
       });
-      if (!this._disposed) {
-        this.set(conversation, session, questions.length);
+      // What was found out since is newer than this.
+      if (!this._disposed && number === this._asked.get(conversation)) {
+        this._set(conversation, session, questions.length);
       }
     });
   }
 
+  private _newer(conversation: string): number {
+    const number = (this._asked.get(conversation) ?? 0) + 1;
+    this._asked.set(conversation, number);
+    return number;
+  }
+
   private readonly _changed = new Signal<this, void>(this);
   private readonly _known = new Map<string, Known>();
+  /** How often each was asked about, or was told of itself: answers may come in another order. */
+  private readonly _asked = new Map<string, number>();
   private readonly _sessions = new Set<string>();
   private _disposed = false;
 }

@@ -159,6 +159,45 @@ test('a line that broke comes again with `after`, and nothing is missed or told 
   await until(() => conversation.line.is === 'live');
 });
 
+test('a turn that began and ended while the line was down does not seem to run', async () => {
+  const conversation = await live();
+  lines[0]!.socket.terminate();
+  story.said('Meanwhile').answered('Done.').ended();
+  await until(() => conversation.model.turns[0]?.ended === 'done');
+  await until(() => conversation.line.is === 'live');
+  expect(conversation.running).toBe(false);
+  story.said('Here');
+  tellNewest();
+  await until(() => conversation.running);
+});
+
+test('what was said runs before its entry has come', async () => {
+  const conversation = await live();
+  server.on('POST /conversations/{conversation}/say', () => ({ status: 202, json: { turn: 1 } }));
+  await conversation.say('One');
+  expect(conversation.running).toBe(true);
+});
+
+test('one that is tried again twice at once is opened once', async () => {
+  story.said('One').answered('1').ended();
+  await server.go();
+  const conversation = open();
+  await until(() => conversation.line.is === 'offline');
+  conversation.reconnect();
+  await until(() => conversation.line.is === 'offline');
+  server.come();
+  conversation.reconnect();
+  conversation.reconnect();
+  await until(() => conversation.line.is === 'live' && conversation.whole);
+  story.said('Two');
+  tellNewest();
+  await until(() => conversation.model.turns.length === 2);
+  await api.connection.tryNow();
+  expect(conversation.entries.map(each => each.seq)).toEqual(story.entries.map(each => each.seq));
+  const opened = server.asked.filter(each => each === `GET /conversations/${ID}`);
+  expect(opened).toHaveLength(1);
+});
+
 test('a server that is away is tried again, and what was shown stays', async () => {
   story.said('One').answered('1').ended();
   const conversation = await live();
@@ -341,6 +380,39 @@ test('what waits in a session is counted, in open conversations and others', asy
   // Once it is open, its own entries say it.
   open();
   await until(() => agent.waiting(SESSION) === 0);
+});
+
+test('how many wait is as the newest answer says, in whatever order answers come', async () => {
+  server.on('GET /conversations', () => ({ json: { conversations: [info()] } }));
+  const answers: ((count: number) => void)[] = [];
+  const question = { id: 'q1', seq: 5, call: 'c1', text: 'May it?', options: [], approval: true };
+  server.on('GET /conversations/{conversation}', () => {
+    return new Promise(resolve => {
+      answers.push(count => {
+        const questions = Array(count).fill({
+          ...question,
+          until: AT,
+          decision: null,
+          frame: null
+        });
+        resolve({
+          json: { ...info(), owner: 'alice', yours, running, ended: null, questions }
+        });
+      });
+    });
+  });
+  const heard: number[] = [];
+  agent.waitingChanged.connect(() => heard.push(agent.waiting(SESSION)));
+  agent.waiting(SESSION);
+  await until(() => answers.length === 1);
+  api.connection.lost();
+  await api.connection.tryNow().catch(() => undefined);
+  await until(() => answers.length === 2);
+  answers[1]!(1);
+  await until(() => agent.waiting(SESSION) === 1);
+  answers[0]!(3);
+  await new Promise(resolve => setTimeout(resolve, 200));
+  expect(heard).toEqual([1]);
 });
 
 test('one object serves all that hold a conversation open, and its line goes with the last', async () => {
