@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import uuid
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,11 +11,22 @@ import httpx
 import pytest
 
 from reprise.jupyter.static.bundle import ORIGINAL
-from reprise.log.model import Actor, NewStep, OutputEntry, outputs_hash
+from reprise.log.model import Actor, OutputEntry, outputs_hash
 from reprise.log.model import NewOutcome as Outcome
 from reprise.log.postgres import Log
 from tests.fixtures.agent_server import refused
-from tests.fixtures.histories import AT, ENVIRONMENT, SPEC, Part, cell, text, written
+from tests.fixtures.histories import (
+    AT,
+    ENVIRONMENT,
+    SPEC,
+    Part,
+    cell,
+    display,
+    history,
+    of_cell,
+    text,
+    with_log,
+)
 from tests.fixtures.kernel import Database, Kernels, Recorded
 from tests.fixtures.server import JupyterServer
 
@@ -31,36 +40,8 @@ def client(api: JupyterServer) -> httpx.Client:
     return api.client("alice")
 
 
-def of_cell(name: str, code: str = "1", **changes: Any) -> NewStep:
-    step = cell(code, **changes)
-    payload = {**step.payload, "metadata": {"cellId": name, "cell": {"cellId": "not this"}}}
-    return replace(step, payload=payload)
-
-
-def display(
-    data: dict[str, Any], display_id: str | None = None, kind: str = "display_data"
-) -> OutputEntry:
-    transient = {} if display_id is None else {"display_id": display_id}
-    return OutputEntry(kind, {"data": data, "metadata": {}, "transient": transient})
-
-
 def clear(wait: bool) -> OutputEntry:
     return OutputEntry("clear_output", {"wait": wait})
-
-
-def with_log(database: Database, work: Callable[[Log], Any]) -> Any:
-    async def run() -> Any:
-        log = await Log.connect(database.dsn, home=database.home)
-        try:
-            return await work(log)
-        finally:
-            await log.close()
-
-    return asyncio.run(run())
-
-
-def history(database: Database, parts: Sequence[Part]) -> str:
-    return str(with_log(database, lambda log: written(log, parts)))
 
 
 def shown(client: httpx.Client, session: str, seq: int, **query: Any) -> dict[str, Any]:
@@ -86,7 +67,9 @@ def test_of_each_cell_the_newest_step_is_told(client: httpx.Client, database: Da
         database,
         [
             Part(of_cell("a")),
-            Part(of_cell("b", 'print(\'"cellId":"c"\')')),
+            Part(
+                of_cell("b", 'print(\'"cellId":"c"\')', metadata={"cell": {"cellId": "not this"}})
+            ),
             Part(cell("without a cell")),
             Part(of_cell("a", "a\x00 \ud800"), status="died"),
             Part(of_cell("d", actor=AGENT)),
@@ -186,6 +169,42 @@ def test_nothing_of_a_static_session_is_an_original(
             assert "application/javascript" not in second["data"]
             assert "held back" in second["data"]["text/plain"]
             assert third["text"] == "text"
+
+
+def test_what_an_untrusted_step_makes_of_an_earlier_display_is_no_original(
+    client: httpx.Client, database: Database
+) -> None:
+    update = display({"text/html": SCRIPT}, "one", "update_display_data")
+    session = history(
+        database,
+        [
+            Part(of_cell("a"), (display({"text/html": "<i>one</i>"}, "one"),)),
+            Part(of_cell("b"), (update,)),
+            Part(of_cell("c", actor=AGENT), (update,)),
+        ],
+    )
+    assert shown(client, session, 2)["touched"] == [{"cell": "a", "seq": 0}]
+    (message,) = shown(client, session, 0)["messages"]
+    assert "<b>bold</b>" in message[1]["data"]["text/html"], "it was updated"
+    assert "<script" not in message[1]["data"]["text/html"]
+    before = client.post(f"sessions/{session}/forks", json={"at": 1}).json()["session"]
+    (message,) = shown(client, before, 0)["messages"]
+    assert message[1]["data"]["text/html"] == SCRIPT, "nothing of it is untrusted"
+
+
+def test_output_of_any_shape_is_told(client: httpx.Client, database: Database) -> None:
+    odd = [
+        OutputEntry("comm_open", {"comm_id": [1], "data": {"state": []}}),
+        display({VIEW: {"model_id": ["no", "text"]}}),
+        display({VIEW: "no object"}),
+        OutputEntry("display_data", {"data": [], "metadata": 1, "transient": {"display_id": {}}}),
+        OutputEntry("update_display_data", {}),
+        OutputEntry("stream", {"name": 1, "text": ["a"]}),
+    ]
+    session = history(database, [Part(of_cell("a", actor=AGENT), tuple(odd))])
+    for query in ({}, {"after": "0.0"}):
+        assert shown(client, session, 0, **query)["static"]
+    assert client.get(f"sessions/{session}/notebook").status_code == 200
 
 
 def test_an_environment_says_whether_output_is_static(

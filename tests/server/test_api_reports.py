@@ -16,10 +16,9 @@ from reprise.workspace.manifest import Entry
 from reprise_server.api import verify_report
 from reprise_server.api.verify_report import VerifyReport
 from tests.fixtures.agent_server import refused
-from tests.fixtures.histories import Part, begun, cell, done, text, written
+from tests.fixtures.histories import Part, begun, cell, done, text, with_log, written
 from tests.fixtures.kernel import Database
 from tests.fixtures.server import JupyterServer, Serve
-from tests.server.test_api_sessions_acts import with_log
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

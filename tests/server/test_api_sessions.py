@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -28,6 +26,7 @@ from tests.fixtures.histories import (
     done,
     ended,
     text,
+    with_log,
     written,
 )
 from tests.fixtures.kernel import Database
@@ -42,18 +41,6 @@ def client(api: JupyterServer) -> httpx.Client:
     return api.client("alice")
 
 
-def with_log(database: Database, work: Callable[[Log], Any], owner: str | None = None) -> Any:
-    async def run() -> Any:
-        log = await Log.connect(database.dsn, home=database.home, owner=owner)
-        try:
-            return await work(log)
-        finally:
-            await log.close()
-
-    return asyncio.run(run())
-
-
-@pytest.fixture(scope="module")
 def history(database: Database) -> str:
     """One of everything, with network rows, notices and an artifact."""
 

@@ -18,7 +18,7 @@ import pytest
 from reprise.errors import SessionNotFound
 from reprise.log.postgres import Log
 from reprise.log.store import SessionInfo, StepRecord
-from tests.fixtures.histories import Part, begun, cell, done, ended, written
+from tests.fixtures.histories import Part, begun, cell, done, ended, with_log, written
 from tests.fixtures.kernel import Database, Kernel, Kernels
 from tests.fixtures.server import PATIENCE, JupyterServer, Serve
 from tests.fixtures.skill_runs import SkillBench
@@ -34,18 +34,6 @@ def client(server: JupyterServer) -> httpx.Client:
     return server.client("alice")
 
 
-def with_log(database: Database, work: Callable[[Log], Any]) -> Any:
-    async def run() -> Any:
-        log = await Log.connect(database.dsn, home=database.home)
-        try:
-            return await work(log)
-        finally:
-            await log.close()
-
-    return asyncio.run(run())
-
-
-@pytest.fixture
 def session(database: Database) -> str:
     """A new session that nobody holds."""
     return str(with_log(database, lambda log: log.begin(kernel="python3")))

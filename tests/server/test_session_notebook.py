@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +12,7 @@ import pytest
 
 from reprise.jupyter.static.bundle import ORIGINAL
 from reprise.log.model import Actor, NewStep, OutputEntry
-from reprise.log.postgres import Log
-from tests.fixtures.histories import Part, cell, text, written
+from tests.fixtures.histories import Part, cell, display, history, of_cell, text
 from tests.fixtures.kernel import Database
 from tests.fixtures.server import JupyterServer
 
@@ -26,34 +23,6 @@ SCRIPT = "<b>bold</b><script>parent.document.title = 'mine'</script>"
 @pytest.fixture(scope="module")
 def client(api: JupyterServer) -> httpx.Client:
     return api.client("alice")
-
-
-def of_cell(name: str, code: str = "1", **changes: Any) -> NewStep:
-    more = changes.pop("metadata", {})
-    step = cell(code, **changes)
-    return replace(step, payload={**step.payload, "metadata": {"cellId": name, **more}})
-
-
-def display(
-    data: dict[str, Any], display_id: str | None = None, kind: str = "display_data"
-) -> OutputEntry:
-    transient = {} if display_id is None else {"display_id": display_id}
-    return OutputEntry(kind, {"data": data, "metadata": {}, "transient": transient})
-
-
-def with_log(database: Database, work: Callable[[Log], Any]) -> Any:
-    async def run() -> Any:
-        log = await Log.connect(database.dsn, home=database.home)
-        try:
-            return await work(log)
-        finally:
-            await log.close()
-
-    return asyncio.run(run())
-
-
-def history(database: Database, parts: Sequence[Part]) -> str:
-    return str(with_log(database, lambda log: written(log, parts)))
 
 
 def past(client: httpx.Client, session: str, **query: Any) -> dict[str, Any]:
@@ -164,6 +133,24 @@ def test_what_came_after_an_untrusted_step_is_never_an_original(
     # In a copy that runs again it stays the agent's.
     assert second["metadata"]["reprise_edited_by"] == "agent"
     assert "reprise_edited_by" not in third["metadata"]
+
+
+def test_what_an_untrusted_step_made_of_an_earlier_display_is_no_original(
+    client: httpx.Client, database: Database
+) -> None:
+    update = display({"text/html": SCRIPT}, "one", "update_display_data")
+    session = history(
+        database,
+        [
+            Part(of_cell("a"), (display({"text/html": "<i>one</i>"}, "one"),)),
+            Part(of_cell("b"), (update,)),
+            Part(of_cell("c", actor=AGENT), (update,)),
+        ],
+    )
+    for at, script in ((1, True), (2, False)):
+        html = past(client, session, at=at)["notebook"]["cells"][0]["outputs"][0]["data"]
+        assert "<b>bold</b>" in html["text/html"]
+        assert ("<script" in html["text/html"]) is script
 
 
 def test_what_is_too_much_is_named(client: httpx.Client, database: Database) -> None:

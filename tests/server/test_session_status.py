@@ -14,6 +14,7 @@ import pytest
 from reprise.errors import SessionNotFound
 from reprise.log.postgres import Log
 from reprise_server.api import parts
+from tests.fixtures.histories import with_log
 from tests.fixtures.kernel import Database, Kernel, Kernels
 from tests.fixtures.server import PATIENCE, JupyterServer, Serve
 
@@ -26,17 +27,6 @@ def server(serve: Serve, database: Database) -> JupyterServer:
 @pytest.fixture(scope="module")
 def client(server: JupyterServer) -> httpx.Client:
     return server.client("alice")
-
-
-def with_log(database: Database, work: Callable[[Log], Any]) -> Any:
-    async def run() -> Any:
-        log = await Log.connect(database.dsn, home=database.home)
-        try:
-            return await work(log)
-        finally:
-            await log.close()
-
-    return asyncio.run(run())
 
 
 def eventually(holds: Callable[[], Any]) -> Any:

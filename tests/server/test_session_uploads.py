@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import json
 import os
 import time
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 
-from reprise.log.postgres import Log
-from tests.fixtures.histories import done
+from tests.fixtures.histories import done, with_log
 from tests.fixtures.kernel import Database
 from tests.fixtures.server import JupyterServer, Serve
 
@@ -30,18 +27,6 @@ def client(server: JupyterServer) -> httpx.Client:
     return server.client("alice")
 
 
-def with_log(database: Database, work: Callable[[Log], Any]) -> Any:
-    async def run() -> Any:
-        log = await Log.connect(database.dsn, home=database.home)
-        try:
-            return await work(log)
-        finally:
-            await log.close()
-
-    return asyncio.run(run())
-
-
-@pytest.fixture
 def session(database: Database) -> str:
     return str(with_log(database, lambda log: log.begin(kernel="python3")))
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from reprise.log.lineage import Line, along, columns
 from reprise.log.model import Json, OutputEntry
+from reprise.log.packing import unpack
 from reprise.log.reader import Reader, parse_entries, step_and_outcome
 from reprise.log.store import StepRecord
 
@@ -41,6 +43,15 @@ class Batch:
     place: Place
     late: bool
     entries: tuple[OutputEntry, ...]
+
+
+@dataclass(frozen=True)
+class Named:
+    """What step `seq` showed in a display. late: after the step's end."""
+
+    seq: int
+    late: bool
+    entry: OutputEntry
 
 
 def cell_of(payload: Mapping[str, Json]) -> str | None:
@@ -223,32 +234,52 @@ async def late_since(reader: Reader, outputs: int) -> tuple[list[int], int]:
 
 async def naming_display(
     reader: Reader, display: str, *, after: int = -1, before: int | None = None
-) -> list[tuple[int, OutputEntry]]:
+) -> list[Named]:
     """Entries of steps `after` < seq < `before` that show or update a display, in order."""
     named = json.dumps(display)[1:-1]
+    line = await reader.line()
     rows = await reader._ask(
         along(
-            "SELECT o.seq, o.body::text FROM line g JOIN reprise.outputs o"
+            "SELECT g.place, o.seq, o.number, o.size FROM line g JOIN reprise.outputs o"
             " ON o.session = g.session AND o.event < g.end_event"
             " WHERE o.seq > %s AND o.seq < %s"
             # What is packed has to be looked into.
             " AND (strpos(o.body::text, %s) > 0 OR left(o.body::text, 6) = '\"zstd:')"
             " ORDER BY g.place, o.number LIMIT %s"
         ),
-        [
-            *columns(await reader.line()),
-            after,
-            _END if before is None else before,
-            named,
-            _LOOKED_AT,
-        ],
+        [*columns(line), after, _END if before is None else before, named, _LOOKED_AT],
     )
-    return [
-        (seq, entry)
-        for seq, body in rows
-        for entry in parse_entries(body)
-        if display_of(entry) == display
-    ]
+    found: list[Named] = []
+    while rows:
+        some = [rows.pop(0)]
+        room = PAGE_BYTES - some[0][3]
+        while rows and rows[0][3] <= room:
+            room -= rows[0][3]
+            some.append(rows.pop(0))
+        bodies = await reader._ask(
+            along(
+                "SELECT o.seq, o.late, o.body::text"
+                " FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[])"
+                " AS wanted(part, seq, number)"
+                " JOIN line g ON g.place = wanted.part JOIN reprise.outputs o"
+                " ON o.session = g.session AND o.seq = wanted.seq AND o.number = wanted.number"
+                " ORDER BY g.place, o.number"
+            ),
+            [*columns(line), *([row[at] for row in some] for at in range(3))],
+        )
+        found += await asyncio.to_thread(_naming, bodies, named, display)
+    return found
+
+
+def _naming(rows: Iterable[tuple[int, bool, str]], named: str, display: str) -> list[Named]:
+    found = []
+    for seq, late, body in rows:
+        batch = unpack(body)
+        text = batch if isinstance(batch, str) else batch.decode("ascii")
+        if named in text:
+            entries = map(OutputEntry.from_json, json.loads(text))
+            found += [Named(seq, late, each) for each in entries if display_of(each) == display]
+    return found
 
 
 def display_of(entry: OutputEntry) -> str | None:

@@ -9,15 +9,14 @@ import asyncio
 import contextlib
 import re
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
 
 from reprise.client.holder import running_kernel
-from reprise.errors import LogCorrupt, SessionNotFound, UnavailableError
-from reprise.jupyter.static.recorded import is_static, output_rule
+from reprise.errors import SessionNotFound, UnavailableError
 from reprise.jupyter.visitor import KernelWorkspace
 from reprise.log.cells import (
     Place,
@@ -32,8 +31,8 @@ from reprise.log.cells import (
 from reprise.log.model import Json, OutputEntry
 from reprise.log.reader import Reader
 from reprise.log.store import SessionInfo, StepRecord
-from reprise.replay.vouched import vouched
 from reprise_server.api.base import Asked, operation
+from reprise_server.api.published import COMM, DISPLAYS, Published
 from reprise_server.api.refusals import Refused
 from reprise_server.api.session_steps import StepEndpoint
 from reprise_server.api.sessions import SessionEndpoint
@@ -41,14 +40,8 @@ from reprise_server.api.showing import Showing, bounded, unknown_displays
 
 #: Seconds that a kernel has to say which questions wait.
 _ASKED_S: Final = 5.0
-#: Displays of other steps that one answer follows.
-_DISPLAYS: Final = 50
-#: Steps before one that are looked through for the widgets that it shows.
-_WIDGETS_BEFORE: Final = 100
 
 _CURSOR: Final = re.compile(r"([0-9]{1,6})\.([0-9]{1,18})")
-_WIDGET_VIEW: Final = "application/vnd.jupyter.widget-view+json"
-_COMM: Final = frozenset({"comm_open", "comm_close"})
 
 
 class CellsEndpoint(SessionEndpoint):
@@ -174,26 +167,23 @@ class ShownEndpoint(StepEndpoint):
             place = page[-1].place
             late = late or any(batch.late for batch in page)
             entries = [entry for batch in page for entry in batch.entries]
-            comms += [entry for entry in entries if entry.type in _COMM]
+            comms += [entry for entry in entries if entry.type in COMM]
             if after is not None:
                 found = entries
                 break
-            await asyncio.to_thread(_add, showing, entries)
+            await asyncio.to_thread(showing.add_all, entries)
             # What a page has to know of displays that are not this cell's.
             found += [entry for entry in entries if entry.type == "update_display_data"]
         touched = await self._touched(reader, record, found, showing)
+        published = await Published.of(reader, self.service.sanitised.of(info))
+        static = await published.is_static(record, late=late)
         if after is None:
-            for display in showing.displays[:_DISPLAYS]:
-                later = await naming_display(reader, display, after=seq)
-                _add(showing, [entry for _, entry in later if entry.type == "update_display_data"])
+            await published.updated(showing, seq, originals=static)
             found = showing.entries()
-        static = await self._static(reader, record, late=late)
         if static:
-            comms = [*await comms_before(reader, seq, found, comms), *comms]
-            sanitised = self.service.sanitised.of(info)
-            found = await asyncio.to_thread(sanitised.static, found, comms)
+            found = await published.static(seq, found, comms)
         else:
-            found = [entry for entry in found if entry.type not in _COMM]
+            found = [entry for entry in found if entry.type not in COMM]
         shown, left_out = await asyncio.to_thread(bounded, found, seq)
         said = None if left_out is None else left_out.to_json()
         return _Read(shown, place, more, said, static, touched)
@@ -207,9 +197,9 @@ class ShownEndpoint(StepEndpoint):
     ) -> list[dict[str, Json]]:
         """The cells of earlier steps whose displays these entries update."""
         found: dict[int, None] = {}
-        for display in unknown_displays(entries, showing.displays)[:_DISPLAYS]:
+        for display in unknown_displays(entries, showing.displays)[:DISPLAYS]:
             before = await naming_display(reader, display, before=record.step.seq)
-            found |= {seq: None for seq, entry in before if entry.type != "update_display_data"}
+            found |= {e.seq: None for e in before if e.entry.type != "update_display_data"}
         if not found:
             return []
         # A cell that has run again since shows another step.
@@ -219,41 +209,6 @@ class ShownEndpoint(StepEndpoint):
             for each in newest
             if each.step.seq in found
         ]
-
-    async def _static(self, reader: Reader, record: StepRecord, *, late: bool) -> bool:
-        try:
-            rule = output_rule(await reader.environment(record.step.new.environment))
-        except LogCorrupt:
-            return True
-        since = await reader.first_untrusted((await vouched(reader)).trusted)
-        seq = record.step.seq
-        return is_static(rule, since, seq) or is_static(rule, since, seq, late=late)
-
-
-def _add(showing: Showing, entries: Iterable[OutputEntry]) -> None:
-    for entry in entries:
-        showing.add(entry)
-
-
-async def comms_before(
-    reader: Reader, seq: int, entries: Iterable[OutputEntry], own: Sequence[OutputEntry]
-) -> list[OutputEntry]:
-    """What opened the widgets that these entries show, where the step itself did not."""
-    opened = {entry.content.get("comm_id") for entry in own}
-    shown = set()
-    for entry in entries:
-        data = entry.content.get("data")
-        view = data.get(_WIDGET_VIEW) if isinstance(data, dict) else None
-        if isinstance(view, dict):
-            shown.add(view.get("model_id"))
-    if not shown - opened:
-        return []
-    return [
-        entry
-        async for record in reader.records(max(seq - _WIDGETS_BEFORE, 0), seq)
-        for entry in (*record.outputs, *record.late)
-        if entry.type in _COMM
-    ]
 
 
 async def _question(info: SessionInfo, record: StepRecord) -> Json:

@@ -15,17 +15,13 @@ from typing import Any, Final
 
 from reprise.bundle.notebook import CELL_ID, kernel_metadata
 from reprise.bundle.outputs import Outputs, clean
-from reprise.errors import LogCorrupt
 from reprise.jupyter.static.policy import EDITED_BY
-from reprise.jupyter.static.recorded import Recorded, is_static, output_rule
-from reprise.log.cells import Ran, batches, cells_until, naming_display
+from reprise.log.cells import Ran, batches, cells_until
 from reprise.log.model import Json, OutputEntry
 from reprise.log.reader import Reader
 from reprise.log.store import StepRecord
-from reprise.replay.vouched import vouched
-from reprise.sandbox.named import OutputRule
 from reprise_server.api.base import Asked, operation
-from reprise_server.api.outputs import comms_before
+from reprise_server.api.published import COMM, Published
 from reprise_server.api.session_files import step_within
 from reprise_server.api.sessions import SessionEndpoint
 from reprise_server.api.showing import Showing, bounded
@@ -33,9 +29,6 @@ from reprise_server.api.showing import Showing, bounded
 #: Of all outputs of a notebook, bytes as JSON; of all sources, characters.
 OUTPUTS_BYTES: Final = 32 << 20
 SOURCE_CHARACTERS: Final = 8 << 20
-#: Displays of one cell whose later updates are followed.
-_DISPLAYS: Final = 50
-_COMM: Final = frozenset({"comm_open", "comm_close"})
 
 
 class NotebookEndpoint(SessionEndpoint):
@@ -51,7 +44,8 @@ class NotebookEndpoint(SessionEndpoint):
         else:
             await step_within(reader, at)
         attached = asked.query["attached"]
-        past = _Past(reader, at, self.service.sanitised.of(info))
+        published = await Published.of(reader, self.service.sanitised.of(info))
+        past = _Past(reader, at, published)
         ran, older = await cells_until(reader, at)
         await past.read(ran)
         metadata = await kernel_metadata(reader, info, attached=attached)
@@ -76,17 +70,14 @@ class _Past:
 
     reader: Reader
     at: int
-    sanitised: Recorded
+    published: Published
     cells: list[dict[str, Json]] = field(default_factory=list)
     left_out: list[dict[str, Json]] = field(default_factory=list)
     _ids: set[str] = field(default_factory=set)
-    _rules: dict[str, OutputRule | None] = field(default_factory=dict)
-    _since: int | None = None
     _room: int = OUTPUTS_BYTES
     _sources: int = SOURCE_CHARACTERS
 
     async def read(self, ran: list[Ran]) -> None:
-        self._since = await self.reader.first_untrusted((await vouched(self.reader)).trusted)
         for each in ran:
             await self._add(each.cell, each.last)
 
@@ -133,15 +124,13 @@ class _Past:
             place = page[-1].place
             late = late or any(batch.late for batch in page)
             entries = [entry for batch in page for entry in batch.entries]
-            comms += [entry for entry in entries if entry.type in _COMM]
-            await asyncio.to_thread(_add_all, showing, entries)
-        for display in showing.displays[:_DISPLAYS]:
-            later = await naming_display(self.reader, display, after=seq, before=self.at + 1)
-            _add_all(showing, [e for _, e in later if e.type == "update_display_data"])
+            comms += [entry for entry in entries if entry.type in COMM]
+            await asyncio.to_thread(showing.add_all, entries)
+        static = await self.published.is_static(record, late=late)
+        await self.published.updated(showing, seq, until=self.at + 1, originals=static)
         found = showing.entries()
-        if await self._static(record, late=late):
-            comms = [*await comms_before(self.reader, seq, found, comms), *comms]
-            found = await asyncio.to_thread(self.sanitised.static, found, comms)
+        if static:
+            found = await self.published.static(seq, found, comms)
         kept, left = await asyncio.to_thread(bounded, found, seq)
         outputs = Outputs({}, count)
         for entry in kept:
@@ -155,23 +144,8 @@ class _Past:
             self.left_out.append({"seq": seq, **left.to_json()})
         return outputs.list
 
-    async def _static(self, record: StepRecord, *, late: bool) -> bool:
-        digest = record.step.new.environment
-        if digest not in self._rules:
-            try:
-                self._rules[digest] = output_rule(await self.reader.environment(digest))
-            except LogCorrupt:
-                self._rules[digest] = None
-        rule = self._rules[digest]
-        return rule is None or is_static(rule, self._since, record.step.seq, late=late)
-
 
 _TOO_LONG: Final = "# Reprise: this cell is too long to be shown here; its step has it.\n"
-
-
-def _add_all(showing: Showing, entries: list[OutputEntry]) -> None:
-    for entry in entries:
-        showing.add(entry)
 
 
 ENDPOINTS: Final = (NotebookEndpoint,)

@@ -46,6 +46,10 @@ class Showing:
         elif entry.type != "update_display_data":
             self._clear = False
 
+    def add_all(self, entries: Iterable[OutputEntry]) -> None:
+        for entry in entries:
+            self.add(entry)
+
     @property
     def displays(self) -> list[str]:
         """Ids of the displays that are to be seen, which later steps may update."""
