@@ -23,5 +23,7 @@ if (typeof window !== 'undefined') {
       removeEventListener: () => undefined
     }) as unknown as MediaQueryList;
   window.DragEvent ??= class DragEvent extends MouseEvent {} as typeof window.DragEvent;
+  window.requestIdleCallback ??= act =>
+    Number(setTimeout(act, 0, { didTimeout: false, timeRemaining: () => 50 }));
   Element.prototype.scrollIntoView ??= () => undefined;
 }

@@ -11,7 +11,7 @@ import type { IOrigin, Line } from './layout';
 import { lineKey, LineView } from './lineview';
 import { isOpen } from './source';
 import { scrolledTo, tall, viewport } from './viewport';
-import type { IHistory, IStepRow } from './tokens';
+import type { IHistory, IStepFilter, IStepRow } from './tokens';
 
 /** Pixels of a line, as the style sheet has it. */
 export const LINE = 28;
@@ -85,15 +85,35 @@ export class StepGrid extends Widget {
     this._origin = origin;
     history?.changed.connect(this._onChanged, this);
     this._selected.clear();
-    this._follow();
+    this._list(this._follows);
     this._setActive(null);
     this.selectionChanged.emit(undefined);
+  }
+
+  /** Where the session comes from is known now, or is another place. */
+  setOrigin(origin: IOrigin | null): void {
+    this._origin = origin;
+    this._relayout(this._lines.found);
+    this._draw();
+  }
+
+  /** Whether new steps are shown as they come while the list is at its top, or when asked for. */
+  setFollows(follows: boolean): void {
+    if (follows === this._follows) {
+      return;
+    }
+    this._follows = follows;
+    if (!follows) {
+      this.pause();
+    } else if (this._atTop) {
+      this._list(true);
+    }
   }
 
   /** Show the newest steps, and go on doing so. */
   toTop(): void {
     this.node.scrollTop = 0;
-    this._follow();
+    this._list(true);
   }
 
   /** Stay at the steps that are shown now. */
@@ -106,7 +126,14 @@ export class StepGrid extends Widget {
   restart(): void {
     this._engaged = false;
     this._setActive(null);
-    this.toTop();
+    this.node.scrollTop = 0;
+    this._list(this._follows);
+  }
+
+  /** The detail was closed: it opens when a step is asked for again, not because that has news. */
+  release(): void {
+    this._engaged = false;
+    this._told = null;
   }
 
   /** Bring a row into view, and make it the active one. */
@@ -206,10 +233,11 @@ export class StepGrid extends Widget {
   }
 
   private _onChanged(): void {
+    const found = this._history?.found ?? 0;
     // Under the pointer nothing moves: what is new waits until it has left.
-    if (this._live && !this._hovered) {
-      this._relayout();
-    } else if (this._lines.found === 0 || this._lines.found > (this._history?.found ?? 0)) {
+    const live = this._live && !this._hovered;
+    const other = this._lines.found === 0 || this._lines.found > found;
+    if (live || other || this._history?.filter !== this._filter) {
       this._relayout();
     }
     this.liveChanged.emit(undefined);
@@ -217,27 +245,29 @@ export class StepGrid extends Widget {
   }
 
   /** What is listed, from what is known now. */
-  private _relayout(): void {
+  private _relayout(found = this._history?.found ?? 0): void {
     const history = this._history;
     const whole = history !== null && isOpen(history.filter);
-    this._lines = new Layout(
-      history?.found ?? 0,
-      whole ? history.forks : [],
-      whole ? this._origin : null
-    );
+    this._filter = history?.filter;
+    this._lines = new Layout(found, whole ? history.forks : [], whole ? this._origin : null);
   }
 
-  private _follow(): void {
-    this._live = true;
+  private get _atTop(): boolean {
+    return this.node.scrollTop < LINE / 2;
+  }
+
+  /** List what there is. live: and what comes. */
+  private _list(live: boolean): void {
+    this._live = live;
     this._relayout();
     this.liveChanged.emit(undefined);
     this._draw();
   }
 
   private _onScroll(): void {
-    const atTop = this.node.scrollTop < LINE / 2;
-    if (atTop && !this._live) {
-      this._follow();
+    const atTop = this._atTop;
+    if (atTop && !this._live && this._follows) {
+      this._list(true);
     } else if (!atTop && this._live) {
       this.pause();
     }
@@ -566,11 +596,14 @@ export class StepGrid extends Widget {
   private _history: IHistory | null = null;
   private _origin: IOrigin | null = null;
   private _lines = new Layout(0);
+  /** The filter under which these lines were found. */
+  private _filter: IStepFilter | undefined = undefined;
   private readonly _views = new Map<string, LineView>();
   private readonly _of = new WeakMap<Node, LineView>();
   private readonly _selected = new Set<number>();
   private _active: Line | null = null;
   private _told: IStepRow | null = null;
+  private _follows = true;
   private _live = true;
   private _hovered = false;
   private _focusing = false;

@@ -5,7 +5,7 @@ import { ReactWidget, UseSignal } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
 import { Empty, Loading } from '../parts/notices';
-import { isOpen } from './source';
+import { isOpen, NO_FILTER } from './source';
 import type { TimelineState } from './state';
 import type { IHistory } from './tokens';
 
@@ -51,7 +51,7 @@ export class Hint extends ReactWidget {
           lines={[trans.__('No step fits.')]}
           action={{
             label: trans.__('Show all steps'),
-            run: () => this._state.setFilter({ kinds: [], actors: [], outcomes: [], words: '' })
+            run: () => this._state.setFilter(NO_FILTER)
           }}
         />
       );

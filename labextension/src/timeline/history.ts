@@ -78,12 +78,18 @@ export class History implements IHistory {
   }
 
   async get(index: number): Promise<IStepRow | undefined> {
-    if (!this._ready) {
-      await this.refresh();
+    if (!this._ready || index >= this._found) {
+      await this.refresh(); // it may have come since
     }
     const here = this.row(index);
-    if (here !== undefined || index < 0 || index >= this._found) {
+    if (here !== undefined || this._isDisposed) {
       return here;
+    }
+    if (index < 0 || index >= this._found) {
+      if (this._failure !== null) {
+        throw this._failure;
+      }
+      return undefined;
     }
     return new Promise((tell, fail) => {
       this._waiting.push({ row: index, tell, fail });

@@ -8,6 +8,7 @@ import { Poll } from '@lumino/polling';
 
 import { IApi } from '../api/tokens';
 import { IAnnouncer, ISafeRendering } from '../parts/tokens';
+import { IPreferences } from '../preferences/tokens';
 import { ISessions } from '../sessions/tokens';
 import { Acts } from './acts';
 import { ApiSource } from './apisource';
@@ -67,7 +68,7 @@ const panel: JupyterFrontEndPlugin<void> = {
   description: 'The history of a session, step by step, with what can be done with each.',
   autoStart: true,
   requires: [IApi, ITimeline, ISessionPanel, ISafeRendering, IAnnouncer],
-  optional: [ISessions, ITranslator, ICommandPalette],
+  optional: [ISessions, IPreferences, ITranslator, ICommandPalette],
   activate: (
     app: JupyterFrontEnd,
     api: IApi,
@@ -76,6 +77,7 @@ const panel: JupyterFrontEndPlugin<void> = {
     rendering: ISafeRendering,
     announcer: IAnnouncer,
     sessions: ISessions | null,
+    preferences: IPreferences | null,
     optionalTranslator: ITranslator | null,
     palette: ICommandPalette | null
   ): void => {
@@ -100,6 +102,9 @@ const panel: JupyterFrontEndPlugin<void> = {
     });
     const widget = new TimelinePanel({ api, commands, rendering, state, translator });
     sessionPanel.addSection(widget, RANK);
+    const follow = (): void => widget.grid.setFollows(preferences?.now.followLive ?? true);
+    preferences?.changed.connect(follow);
+    follow();
     addCommands({
       commands,
       palette,

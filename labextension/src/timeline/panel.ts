@@ -14,6 +14,7 @@ import { FootWidget } from './foot';
 import { StepGrid } from './grid';
 import { HeadWidget } from './head';
 import { Hint } from './hint';
+import { isOpen, NO_FILTER } from './source';
 import type { TimelineState } from './state';
 import { TimelineCommands } from './tokens';
 import type { IStepRow } from './tokens';
@@ -93,9 +94,10 @@ export class TimelinePanel extends Panel {
       return;
     }
     // A step that the filter hides is shown without it.
-    state.setFilter({ kinds: [], actors: [], outcomes: [], words: '' });
-    const row = await history.get(seq);
-    if (row !== undefined) {
+    state.setFilter(NO_FILTER);
+    const row = await history.get(seq).catch(() => undefined); // below the list it says why
+    // Another session may have been chosen meanwhile, or steps searched for.
+    if (row !== undefined && history === state.history && isOpen(history.filter)) {
       this.grid.reveal(seq);
       this._onActive(row);
     }
@@ -136,8 +138,13 @@ export class TimelinePanel extends Panel {
   private _onState(): void {
     const { state } = this._options;
     const { history, origin } = state;
-    if (history !== this.grid.history || origin?.seq !== this.grid.origin?.seq) {
+    if (history !== this.grid.history) {
       this.grid.setHistory(history, origin);
+    } else if (
+      origin?.seq !== this.grid.origin?.seq ||
+      origin?.parent !== this.grid.origin?.parent
+    ) {
+      this.grid.setOrigin(origin);
     }
     const filter = JSON.stringify(state.filter);
     if (filter !== this._filter) {
@@ -164,6 +171,7 @@ export class TimelinePanel extends Panel {
   }
 
   private _close(): void {
+    this.grid.release();
     this._options.state.setStep(null);
     this.grid.focusActive();
   }

@@ -4,7 +4,7 @@ import { DisposableDelegate } from '@lumino/disposable';
 import { Debouncer } from '@lumino/polling';
 import { Signal } from '@lumino/signaling';
 
-import type { INotebookSession, ISessions, IStepped } from '../sessions/tokens';
+import type { IAttached, INotebookSession, ISessions, IStepped } from '../sessions/tokens';
 import type { KnownSessions } from './known';
 import type { IOrigin } from './layout';
 import { NO_FILTER } from './source';
@@ -120,9 +120,12 @@ export class TimelineState {
     this.changed.emit(undefined);
   }
 
-  /** A notebook that went back is followed into the fork. */
-  private _onAttached(): void {
-    this._chosen = null;
+  /** A notebook that went back is followed into the fork; one that was opened changes nothing. */
+  private _onAttached(notebook: INotebookSession, { before, session }: IAttached): void {
+    const current = notebook === this._sessions?.current;
+    if (before !== null && (current || before === this.session)) {
+      this._chosen = current ? null : session;
+    }
     this._follow();
   }
 

@@ -4,74 +4,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 
 import { History, PAGE } from '../../src/timeline/history';
 import { NO_FILTER } from '../../src/timeline/source';
-import type { IRows, IStepSource } from '../../src/timeline/source';
-import type { IFork, IStepFilter, IStepRow } from '../../src/timeline/tokens';
-
-/** A session in memory that answers as the server does, when it is told to. */
-class Session implements IStepSource {
-  steps: IStepRow[] = [];
-  asked: number[] = [];
-  failing: Error | null = null;
-  held: (() => void)[] | null = null;
-
-  append(count: number, more: Partial<IStepRow> = {}): void {
-    for (let n = 0; n < count; n++) {
-      const seq = this.steps.length;
-      this.steps.push({
-        row: seq,
-        seq,
-        kind: 'cell',
-        actor: { kind: 'user' },
-        at: '2026-11-30T01:00:00+00:00',
-        outcome: 'ok',
-        cause: null,
-        duration_s: 0.1,
-        execution_count: seq,
-        cell: null,
-        text: `step ${seq}`,
-        lines: 1,
-        shown: null,
-        ...more
-      });
-    }
-  }
-
-  end(seq: number, outcome: IStepRow['outcome']): void {
-    this.steps[seq] = { ...this.steps[seq]!, outcome };
-  }
-
-  async rows(
-    _: string,
-    filter: IStepFilter,
-    offset: number,
-    limit: number,
-    signal?: AbortSignal
-  ): Promise<IRows> {
-    this.asked.push(offset);
-    if (this.held !== null) {
-      await new Promise<void>(go => this.held?.push(go));
-    }
-    if (signal?.aborted) {
-      throw new DOMException('given up', 'AbortError');
-    }
-    if (this.failing !== null) {
-      throw this.failing;
-    }
-    const fit = this.steps
-      .filter(
-        row =>
-          (filter.outcomes.length === 0 || filter.outcomes.includes(row.outcome ?? 'running')) &&
-          row.text.includes(filter.words)
-      )
-      .map((each, row) => ({ ...each, row }));
-    const rows = fit.slice(offset, offset + limit);
-    return { total: this.steps.length, found: fit.length, atLeast: false, rows };
-  }
-
-  async forks(): Promise<readonly IFork[]> {
-    return [];
-  }
-}
+import { Session } from './memory';
 
 let session: Session;
 let history: History;
@@ -185,11 +118,21 @@ describe('a history', () => {
 
   it('rejects for whoever waits for a row, and answers nothing for one that is not there', async () => {
     session.append(5);
+    session.failing = new Error('no line');
+    await expect(history.get(0)).rejects.toThrow('no line');
+    session.failing = null;
     expect(await history.get(5)).toBeUndefined();
     session.append(1_000);
     await history.refresh();
     session.failing = new Error('away');
     await expect(history.get(900)).rejects.toThrow('away');
+  });
+
+  it('has a row that came since it asked', async () => {
+    session.append(5);
+    await history.refresh();
+    session.append(1);
+    expect((await history.get(5))?.text).toBe('step 5');
   });
 
   it('asks no more, and answers, once it is disposed', async () => {
