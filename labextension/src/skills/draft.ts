@@ -5,6 +5,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import { base64, textOf, unbase64 } from './content';
 import { nameIn, startText } from './frontmatter';
+import { bare, reference } from './names';
 import { ISkills } from './tokens';
 
 export const SKILL_FILE = 'SKILL.md';
@@ -50,16 +51,17 @@ interface IKept {
 /** The files of one skill as they would be saved. */
 export class Draft implements IDisposable {
   /**
-   * @param name under which it is kept; also its folder until SKILL.md says another
+   * @param name its folder until SKILL.md says another
    * @param base null for a new skill
    * @param read gives a file of the base
+   * @param keys what begins each name under which drafts are kept
    */
   constructor(
     readonly name: string,
     base: IBase | null,
     private readonly _read: (named: ISkills.IName, path: string) => Promise<Uint8Array>,
     private readonly _store: IStore,
-    private readonly _key: string
+    private readonly _keys: string
   ) {
     this._base = base;
     if (base === null) {
@@ -215,27 +217,39 @@ export class Draft implements IDisposable {
     this._changed.emit();
   }
 
-  /** It was saved as this version: it goes on from there. */
-  saved(base: IBase): void {
+  /**
+   * These files were saved as this version: it goes on from there. What was changed while they were
+   * on their way is still a change.
+   */
+  saved(base: IBase, files: readonly ISkills.ISentFile[]): void {
+    this._forget();
+    const before = { base: this._base, texts: new Map(this._texts) };
     this._base = base;
-    for (const [path, { content }] of this._edits) {
-      if (content === null) {
-        this._originals.delete(path);
-        this._texts.delete(path);
-        continue;
-      }
+    this._originals.clear();
+    this._texts.clear();
+    for (const { path, executable, content } of files) {
       const bytes = typeof content === 'string' ? new TextEncoder().encode(content) : content;
       this._originals.set(path, Promise.resolve(bytes));
       const text = textOf(bytes);
-      if (text === null) {
-        this._texts.delete(path);
-      } else {
+      if (text !== null) {
         this._texts.set(path, text);
       }
+      const edit = this._edits.get(path);
+      const was = before.texts.get(path);
+      if (edit?.content === content && edit.executable === executable) {
+        this._edits.delete(path);
+      } else if (edit === undefined && !before.base?.files.some(each => each.path === path)) {
+        this._edits.set(path, { content: null, executable: false }); // taken out meanwhile
+      } else if (edit === undefined && was !== undefined && was !== text) {
+        this._edits.set(path, { content: was, executable }); // typed back meanwhile
+      }
     }
-    this._edits.clear();
-    this._forget();
-    this._changed.emit();
+    for (const [path, { content }] of this._edits) {
+      if (content === null && !base.files.some(each => each.path === path)) {
+        this._edits.delete(path);
+      }
+    }
+    this._keep();
   }
 
   /** Take up what was kept. Returns whether there was something. */
@@ -342,6 +356,14 @@ export class Draft implements IDisposable {
       this._originals.delete(path);
       throw error;
     }
+  }
+
+  /** Of the version it goes on from, as it is opened anew later. */
+  private get _key(): string {
+    const named = this._base?.named;
+    return named === undefined
+      ? `${this._keys}:new:${this.name}`
+      : `${this._keys}:${reference(named)}:${bare(named)}`;
   }
 
   private _keep(): void {

@@ -12,7 +12,7 @@ import { filesOfDrop } from './dropped';
 import { EditorTab, newName } from './editor';
 import { ImportTab } from './importtab';
 import { failed, judge } from './judging';
-import { bare, nameOf, reference } from './names';
+import { bare, nameOf } from './names';
 import { promote, PromotionTab } from './promoting';
 import { SkillTab } from './tab';
 import { TeamsTab } from './teams';
@@ -24,7 +24,7 @@ const DOWNLOADED = 60_000;
 export class Opener implements IOpener {
   /**
    * @param area where wide things stand: Notebook 7's main area has one widget only
-   * @param keys under which drafts are kept: other servers of this address have others
+   * @param keys what begins the names of drafts that are kept: other servers of this address have others
    */
   constructor(
     private readonly _app: JupyterFrontEnd,
@@ -160,7 +160,6 @@ export class Opener implements IOpener {
     name: string,
     base: { named: ISkills.IName; digest: string; files: readonly ISkills.File[] } | null
   ): EditorTab {
-    const from = base === null ? 'new' : reference(base.named);
     const id = `jp-reprise-skill-edit-${base?.digest ?? 'new'}-${name}`;
     const there = this._there(id);
     if (there instanceof EditorTab) {
@@ -173,7 +172,7 @@ export class Opener implements IOpener {
       base,
       (of, path) => skills.file(of, path),
       this._store,
-      `${this._keys}:${from}:${name}`
+      this._keys
     );
     draft.takeUp();
     const tab = new EditorTab(this.context, draft, id);

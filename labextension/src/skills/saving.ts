@@ -32,6 +32,7 @@ export async function saved(skills: ISkills, draft: Draft, note: string): Promis
     );
   }
   const named = nameOf(found.version);
-  draft.saved({ named, digest: found.version.digest, files: await skills.files(named) });
+  const base = { named, digest: found.version.digest, files: await skills.files(named) };
+  draft.saved(base, files);
   return found.version;
 }

@@ -107,7 +107,9 @@ test('what was kept of another content is not taken for this one', async () => {
   await first.text('SKILL.md');
   first.setText('SKILL.md', 'changed');
   expect(draft(store, base(OTHER)).takeUp()).toBe(false);
-  store.kept.set('key', 'no JSON');
+  for (const key of store.kept.keys()) {
+    store.kept.set(key, 'no JSON');
+  }
   expect(draft(store).takeUp()).toBe(false);
   expect(store.kept.size).toBe(0);
 });
@@ -160,23 +162,24 @@ test('a check is sent small files whole and of large ones the beginning', async 
   ]);
 });
 
+const arrival = {
+  name: 'count-rows',
+  folder: 'count-rows',
+  origin: {},
+  what: 'changed' as const,
+  digest: OTHER,
+  version: version({ number: 4, digest: OTHER }),
+  problem: null,
+  findings: [],
+  notes: []
+};
+
 test('a version goes on from what was saved; a refusal loses nothing', async () => {
   const store = new Store();
   const made = draft(store);
   await made.text('SKILL.md');
   made.setText('SKILL.md', 'changed');
   const sent: ISkills.ISentFile[][] = [];
-  const arrival = {
-    name: 'count-rows',
-    folder: 'count-rows',
-    origin: {},
-    what: 'changed' as const,
-    digest: OTHER,
-    version: version({ number: 4, digest: OTHER }),
-    problem: null,
-    findings: [],
-    notes: []
-  };
   let answer: ISkills.Arrivals = {
     skills: [{ ...arrival, what: 'refused', version: null, problem: 'It has no description.' }],
     notes: []
@@ -197,6 +200,63 @@ test('a version goes on from what was saved; a refusal loses nothing', async () 
   expect(made.base?.named).toEqual({ skill: 'count-rows@4', scope: 'personal' });
   expect(store.kept.size).toBe(0);
   expect(await made.text('SKILL.md')).toBe('changed');
+});
+
+test('what is changed while a version is saved is still a change of it, and kept as one', async () => {
+  const store = new Store();
+  const made = draft(store);
+  const was = (await made.text('scripts/count.py')) ?? '';
+  await made.text('SKILL.md');
+  made.setText('SKILL.md', 'saved');
+  made.setText('scripts/count.py', '# saved\n');
+  made.put('gone.txt', 'saved', false);
+  made.put('stays.txt', 'saved', false);
+  const files = [...base().files, { ...base().files[0]!, path: 'stays.txt' }];
+  const skills = {
+    save: () => {
+      made.setText('SKILL.md', 'saved, and more');
+      made.setText('scripts/count.py', was);
+      made.remove('gone.txt');
+      made.remove('data.bin');
+      return Promise.resolve({ skills: [arrival], notes: [] });
+    },
+    files: () => Promise.resolve([...files, { ...base().files[0]!, path: 'gone.txt' }])
+  } as unknown as ISkills;
+  await saved(skills, made, '');
+  const wanted = [
+    ['SKILL.md', 'changed'],
+    ['data.bin', 'removed'],
+    ['gone.txt', 'removed'],
+    ['scripts/count.py', 'changed'],
+    ['stays.txt', 'same']
+  ];
+  expect(made.files.map(each => [each.path, each.change])).toEqual(wanted);
+  expect(await made.text('SKILL.md')).toBe('saved, and more');
+  expect(await made.text('scripts/count.py')).toBe(was);
+  // Opened anew, it is the version that was saved, with what was changed since.
+  const next = draft(store, made.base);
+  expect(next.takeUp()).toBe(true);
+  expect(next.files.map(each => [each.path, each.change])).toEqual(wanted);
+  expect(await next.text('SKILL.md')).toBe('saved, and more');
+});
+
+test('changes after a save are kept under the version that was saved', async () => {
+  const store = new Store();
+  const first = draft(store, null);
+  first.setText('SKILL.md', 'saved');
+  const skills = {
+    save: () => Promise.resolve({ skills: [arrival], notes: [] }),
+    files: () => Promise.resolve(base().files)
+  } as unknown as ISkills;
+  await saved(skills, first, '');
+  first.setText('SKILL.md', 'later');
+  const second = draft(store, {
+    ...base(OTHER),
+    named: { skill: 'count-rows@4', scope: 'personal' }
+  });
+  expect(second.takeUp()).toBe(true);
+  expect(await second.text('SKILL.md')).toBe('later');
+  expect(draft(store, null).takeUp()).toBe(false);
 });
 
 test.each([
