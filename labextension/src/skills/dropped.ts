@@ -111,7 +111,7 @@ async function packed(found: readonly IFound[], trans: TranslationBundle): Promi
   return { filename: folder ? top : trans.__('dropped files'), archive: tarOf(files), notTaken };
 }
 
-function tooLarge(bytes: number, most: number, trans: TranslationBundle): string {
+export function tooLarge(bytes: number, most: number, trans: TranslationBundle): string {
   return trans.__('It has %1; at most %2 are taken.', sizeWords(bytes), sizeWords(most));
 }
 

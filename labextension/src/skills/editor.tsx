@@ -152,6 +152,7 @@ function Editor(props: {
 }): React.JSX.Element {
   const { draft, at, saving, told, note, save } = props;
   const { skills, api, trans, open } = useSkills();
+  const [news, setNews] = React.useState('');
   const [path, setPath] = React.useState(at?.path ?? SKILL_FILE);
   const [goTo, setGoTo] = React.useState<{ line: number } | null>(null);
   const [version, begin] = React.useReducer((count: number) => count + 1, 0);
@@ -171,6 +172,11 @@ function Editor(props: {
       go(at.path, at.line);
     }
   }, [at, go]);
+  React.useEffect(() => {
+    if (told?.reference) {
+      setNews(''); // it was of the version that was saved
+    }
+  }, [told]);
   const check = useCheck(skills, draft);
   const { base } = draft;
   const current = draft.files.some(each => each.path === path && each.change !== 'removed')
@@ -203,7 +209,11 @@ function Editor(props: {
             className="jp-mod-styled"
             maxLength={4_000}
             placeholder={trans.__('What is new')}
-            onChange={event => note(event.target.value)}
+            value={news}
+            onChange={event => {
+              setNews(event.target.value);
+              note(event.target.value);
+            }}
           />
         </label>
         <button

@@ -8,6 +8,8 @@ import { exact } from '../parts/words';
 import { textOf } from './content';
 import { useSkills } from './context';
 import { Draft, SKILL_FILE } from './draft';
+import { MOST_FILE_BYTES, tooLarge } from './dropped';
+import { failed } from './judging';
 
 const PAGE = 10;
 
@@ -19,7 +21,8 @@ export function EditorFiles(props: {
   begin: () => void;
 }): React.JSX.Element {
   const { draft, path, choose, begin } = props;
-  const { trans } = useSkills();
+  const context = useSkills();
+  const { trans } = context;
   const { files } = draft;
   const list = React.useRef<HTMLDivElement>(null);
   const adding = React.useRef<HTMLInputElement>(null);
@@ -51,17 +54,25 @@ export function EditorFiles(props: {
       choose(wanted);
     }
   };
-  const put = async (event: React.ChangeEvent<HTMLInputElement>, at?: string): Promise<void> => {
-    for (const file of event.target.files ?? []) {
-      const bytes = new Uint8Array(await file.arrayBuffer());
-      const where = at ?? (file.webkitRelativePath || file.name);
-      const before = files.find(each => each.path === where);
-      const text = textOf(bytes);
-      draft.put(where, text ?? bytes, before?.executable ?? text?.startsWith('#!') ?? false);
-      choose(where);
+  const put = async (input: HTMLInputElement, at?: string): Promise<void> => {
+    try {
+      for (const file of input.files ?? []) {
+        if (file.size > MOST_FILE_BYTES) {
+          throw new Error(`${exact(file.name)}: ${tooLarge(file.size, MOST_FILE_BYTES, trans)}`);
+        }
+        const bytes = new Uint8Array(await file.arrayBuffer());
+        const where = at ?? (file.webkitRelativePath || file.name);
+        const before = files.find(each => each.path === where);
+        const text = textOf(bytes);
+        draft.put(where, text ?? bytes, before?.executable ?? text?.startsWith('#!') ?? false);
+        choose(where);
+      }
+    } catch (error) {
+      await failed(error, context);
+    } finally {
+      input.value = '';
+      begin();
     }
-    event.target.value = '';
-    begin();
   };
 
   return (
@@ -127,7 +138,11 @@ export function EditorFiles(props: {
                   type="checkbox"
                   checked={chosen.executable}
                   disabled={chosen.path === SKILL_FILE}
-                  onChange={event => void draft.setExecutable(chosen.path, event.target.checked)}
+                  onChange={event =>
+                    void draft
+                      .setExecutable(chosen.path, event.target.checked)
+                      .catch((error: unknown) => failed(error, context))
+                  }
                 />
                 {trans.__('can run')}
               </label>
@@ -169,14 +184,14 @@ export function EditorFiles(props: {
         multiple
         hidden
         aria-hidden="true"
-        onChange={event => void put(event)}
+        onChange={event => void put(event.target)}
       />
       <input
         ref={replacing}
         type="file"
         hidden
         aria-hidden="true"
-        onChange={event => void put(event, chosen?.path)}
+        onChange={event => void put(event.target, chosen?.path)}
       />
     </nav>
   );
