@@ -1,11 +1,6 @@
 // Policies that are being written: kept in this browser until they are saved or thrown away.
 
-/** `localStorage`, or a map in tests. */
-export interface IStore {
-  getItem(key: string): string | null;
-  setItem(key: string, value: string): void;
-  removeItem(key: string): void;
-}
+import { IStore } from '../parts/storage';
 
 export interface IDraft {
   readonly text: string;

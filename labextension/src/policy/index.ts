@@ -8,6 +8,7 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { settingsIcon } from '@jupyterlab/ui-components';
 
 import { IApi } from '../api/tokens';
+import { browserStore } from '../parts/storage';
 import { IAnnouncer } from '../parts/tokens';
 import { Drafts } from './drafts';
 import { PoliciesService } from './service';
@@ -43,7 +44,7 @@ const tab: JupyterFrontEndPlugin<void> = {
     const trans = (translator ?? nullTranslator).load('reprise');
     const { commands, shell } = app;
     const tracker = new WidgetTracker<MainAreaWidget<PolicyTab>>({ namespace: 'reprise-policy' });
-    const drafts = new Drafts(window.localStorage, api.settings.baseUrl);
+    const drafts = new Drafts(browserStore(), api.settings.baseUrl);
 
     commands.addCommand(PolicyCommands.open, {
       label: trans.__('Policies'),

@@ -3,6 +3,7 @@
 import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
+import { IStore } from '../parts/storage';
 import { base64, textOf, unbase64 } from './content';
 import { nameIn, startText } from './frontmatter';
 import { bare, reference } from './names';
@@ -14,13 +15,6 @@ const MOST_KEPT = 2_000_000;
 /** Files up to here are sent whole to be checked while one types; of others the first bytes are. */
 const CHECKED_WHOLE = 64 * 1024;
 const CHECKED_HEAD = 256;
-
-/** Where drafts are kept: `localStorage`, or a map in tests. */
-export interface IStore {
-  getItem(key: string): string | null;
-  setItem(key: string, value: string): void;
-  removeItem(key: string): void;
-}
 
 /** What a draft began from. */
 export interface IBase {

@@ -13,10 +13,10 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { IApi } from '../api/tokens';
 import { skillIcon } from '../parts/icons';
+import { browserStore } from '../parts/storage';
 import { IAnnouncer, ISafeRendering } from '../parts/tokens';
 import { ISessions } from '../sessions/tokens';
 import { IContext } from './context';
-import { IStore } from './draft';
 import { Opener, openingOf } from './opening';
 import { SkillsPanel } from './panel';
 import { Skills } from './service';
@@ -62,7 +62,7 @@ const views: JupyterFrontEndPlugin<void> = {
     const opener = new Opener(
       app,
       labShell === null ? 'down' : 'main',
-      drafts(),
+      browserStore(),
       `reprise:skill-draft:${api.settings.baseUrl}`
     );
     const context: IContext = {
@@ -183,23 +183,6 @@ const views: JupyterFrontEndPlugin<void> = {
     }
   }
 };
-
-/** The browser's own store; where it is shut, drafts last as long as the page. */
-function drafts(): IStore {
-  try {
-    const probe = 'reprise:skill-draft';
-    window.localStorage.setItem(probe, '');
-    window.localStorage.removeItem(probe);
-    return window.localStorage;
-  } catch {
-    const kept = new Map<string, string>();
-    return {
-      getItem: key => kept.get(key) ?? null,
-      setItem: (key, value) => void kept.set(key, value),
-      removeItem: key => void kept.delete(key)
-    };
-  }
-}
 
 /** The plugins of this folder. */
 export const plugins: JupyterFrontEndPlugin<unknown>[] = [service, views];

@@ -5,9 +5,10 @@ import { WidgetTracker } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
 
 import { ApiError } from '../api/tokens';
+import { IStore } from '../parts/storage';
 import { TimelineCommands } from '../timeline/tokens';
 import { IContext, IOpener, IOpening, View } from './context';
-import { Draft, IStore } from './draft';
+import { Draft } from './draft';
 import { filesOfDrop } from './dropped';
 import { EditorTab, newName } from './editor';
 import { ImportTab } from './importtab';

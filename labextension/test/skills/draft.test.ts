@@ -4,7 +4,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 
-import { Draft, IBase, IStore } from '../../src/skills/draft';
+import { IStore } from '../../src/parts/storage';
+import { Draft, IBase } from '../../src/skills/draft';
 import { bodyOf, nameIn, startText } from '../../src/skills/frontmatter';
 import { saved } from '../../src/skills/saving';
 import { ISkills } from '../../src/skills/tokens';
