@@ -20,8 +20,11 @@ import { FIRST, rulesText } from './yaml';
 const SHOWN = 5;
 
 export function Editor(props: { scope: string; binding: Policy | null }): React.JSX.Element {
-  const { scope, binding } = props;
+  const { scope } = props;
   const { policies, drafts, trans, announcer } = usePolicies();
+  const [made, setMade] = React.useState<Policy | null>(null);
+  // What was set here binds, whether the page has heard of it by now or not.
+  const binding = (made?.version ?? 0) > (props.binding?.version ?? 0) ? made : props.binding;
   const version = binding?.version ?? 0;
   const bound = binding === null ? FIRST : rulesText(binding.rules);
   const [kept] = React.useState(() => drafts.get(scope));
@@ -53,7 +56,12 @@ export function Editor(props: { scope: string; binding: Policy | null }): React.
     shown.current = bound;
   }, [bound, version, text]);
 
+  const newest = React.useRef(text);
+  React.useEffect(() => {
+    newest.current = text;
+  }, [text]);
   const typed = (next: string): void => {
+    newest.current = next;
     setText(next);
     setSaved(null);
     setNotKept(!drafts.keep(scope, next === bound ? null : { text: next, after }));
@@ -70,14 +78,20 @@ export function Editor(props: { scope: string; binding: Policy | null }): React.
     setSaving(true);
     setError(undefined);
     try {
-      const made = await policies.set(scope, text, note, after);
-      drafts.keep(scope, null);
+      const set = await policies.set(scope, text, note, after);
+      setMade(set);
       setNote('');
-      setAfter(made.version ?? 0);
-      setSaved(made.version);
-      shown.current = rulesText(made.rules);
-      setText(shown.current);
-      begin();
+      setAfter(set.version ?? 0);
+      setSaved(set.version);
+      shown.current = rulesText(set.rules);
+      if (newest.current === text) {
+        drafts.keep(scope, null);
+        setText(shown.current);
+        begin();
+      } else {
+        // Written on while it was on its way: a change of what binds now.
+        drafts.keep(scope, { text: newest.current, after: set.version ?? 0 });
+      }
       announcer?.polite(trans.__('Saved. It counts from the next call on.'));
     } catch (failed) {
       setError(failed);
@@ -95,7 +109,7 @@ export function Editor(props: { scope: string; binding: Policy | null }): React.
       start(bound, version);
     }
   };
-  const overtaken = dirty && after !== version;
+  const overtaken = dirty && !saving && after !== version;
 
   return (
     <>
