@@ -10,7 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.fixtures.agent_server import PAGE, refused
+from tests.fixtures.agent_server import FRAME, PAGE, refused
+from tests.fixtures.histories import Part, cell, history
 from tests.fixtures.kernel import Database, Kernel, Kernels
 from tests.fixtures.server import JupyterServer, Serve
 from tests.server.test_api_sessions_acts import live
@@ -41,10 +42,17 @@ def client(server: JupyterServer) -> httpx.Client:
 
 
 @pytest.fixture(scope="module")
-def environments(database: Database) -> None:
+def environments(database: Database, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = database.home / "environments"
     folder.mkdir(mode=0o700, exist_ok=True)
     (folder / "closed.json").write_text("{}")
+    (folder / "inside.json").write_text(json.dumps({"network": {"private": ["a.example"]}}))
+    mount = {
+        "source": str(tmp_path_factory.mktemp("data")),
+        "target": "/data/x",
+        "manifest": "0" * 64,
+    }
+    (folder / "data.json").write_text(json.dumps({"mounts": [mount]}))
     (folder / "open.json").write_text(json.dumps({"network": {"allow": ["a.example"]}}))
 
 
@@ -81,6 +89,20 @@ def test_a_session_is_begun_in_an_environment_that_is_there(
     assert client.get(f"sessions/{again}/environment").json()["chosen"] is None
 
 
+def test_beginning_a_session_moves_none_that_is_there(
+    client: httpx.Client, database: Database, environments: None
+) -> None:
+    session = history(database, [Part(cell("open('secret.txt', 'w')"))])
+    body = {"session": session, "environment": "open"}
+    for headers in ({}, PAGE):
+        refused(client.post("sessions", json=body, headers=headers), 409, "id-taken")
+        assert client.get(f"sessions/{session}/environment").json()["chosen"] is None
+    # Whoever did not hear the answer asks again.
+    new = {"session": str(uuid.uuid4()), "environment": "open"}
+    assert [client.post("sessions", json=new).status_code for _ in range(2)] == [201, 201]
+    assert client.get(f"sessions/{new['session']}/environment").json()["chosen"] == "open"
+
+
 def test_without_its_files_a_session_goes_nowhere(client: httpx.Client, environments: None) -> None:
     session = client.post("sessions", json={}).json()["id"]
     answer = client.post(f"sessions/{session}/environment", json={"environment": "closed"})
@@ -99,6 +121,15 @@ def test_going_to_where_more_can_be_reached_is_pressed(
     frame = client.get(f"decisions/{found['decision']}").json()
     assert "use environment" in frame["title"]
     assert client.get(path).json()["running"]["environment"] == "default"
+    for name, word in (
+        ("inside", "private addresses of a.example"),
+        ("data", "the data at /data/x"),
+    ):
+        found = refused(
+            client.post(path, json={"environment": name}, headers=PAGE), 428, "decision-needed"
+        )
+        shown = client.get(f"decisions/{found['decision']}/frame", headers=FRAME).text
+        assert word in shown
     # Where no more can be reached, nobody is asked; what was allowed for the session stays behind.
     allowed = f"sessions/{kernel.session}/network/allow"
     assert client.post(allowed, json={"places": ["b.example"]}).status_code == 200

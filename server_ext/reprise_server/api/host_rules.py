@@ -29,7 +29,7 @@ async def must_not_be_denied(endpoint: Endpoint, environment: str, places: Itera
     for place in places:
         if place == PACKAGE_INDEX:
             continue
-        act = Act(TOOL, "outside", {}, f"allow {place}", hosts=(_host(place),))
+        act = Act(TOOL, "outside", {}, f"allow {place}", hosts=(place,))
         for level in bound:
             for rule in level.policy.rules:
                 if rule.decision == "deny" and rule.host and rule_holds(rule, act, situation):
@@ -41,11 +41,3 @@ async def must_not_be_denied(endpoint: Endpoint, environment: str, places: Itera
                         " Nothing was changed.",
                         details={"rule": f"{level.name}/{rule.name}", "place": place},
                     )
-
-
-def _host(place: str) -> str:
-    """Of a place as rules of the network name it: without its port."""
-    if place.endswith("]"):
-        return place.strip("[]")
-    host, colon, port = place.rpartition(":")
-    return host.strip("[]") if colon and port.isdecimal() else place

@@ -122,6 +122,12 @@ def _more(old: NamedEnvironment, new: NamedEnvironment) -> list[str]:
     hosts = sorted({*new.network.allow, *new.network.private} - before)
     if hosts:
         found.append(f"may reach {', '.join(hosts)}")
+    private = sorted({*new.network.private} - {*old.network.private})
+    if private:
+        found.append(f"may reach private addresses of {', '.join(private)}")
+    data = sorted({each.target for each in new.mounts if each not in old.mounts})
+    if data:
+        found.append(f"has the data at {', '.join(data)}")
     secrets = {each.host for each in new.network.secrets} - {
         each.host for each in old.network.secrets
     }

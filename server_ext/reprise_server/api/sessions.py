@@ -27,7 +27,8 @@ from reprise.log.search import (
     find_steps,
     revoked_of,
 )
-from reprise.sandbox.chosen import Choice, choose, forget, session_key
+from reprise.log.store import SessionInfo
+from reprise.sandbox.chosen import Choice, choose, forget, of_session, session_key
 from reprise.sandbox.named import environments
 from reprise_server.api.base import Asked, Endpoint, operation
 from reprise_server.api.refusals import Refused
@@ -95,9 +96,25 @@ class SessionsEndpoint(Endpoint):
                 409, "id-taken", f"Session {begun} is there already, for the kernel {info.kernel}."
             )
         if chosen is not None:
-            await asyncio.to_thread(choose, [session_key(begun)], Choice(chosen))
+            await _choose(info, chosen)
         self.emit("session", {"action": "begun", "session": str(begun)})
         return session_json(info)
+
+
+async def _choose(info: SessionInfo, environment: str) -> None:
+    """For a session that has nothing yet. One with steps keeps what it has: its files would go to
+    where more can be reached, and that is pressed (`session_environment`). Raises Refused (409)."""
+    known = await asyncio.to_thread(of_session, info.id)
+    if known is not None and known.environment == environment:
+        return
+    if info.steps:
+        raise Refused(
+            409,
+            "id-taken",
+            f"Session {info.id} is there already, with steps, so it keeps its environment. Nothing"
+            f" was changed. POST to sessions/{info.id}/environment has it go on in another one.",
+        )
+    await asyncio.to_thread(choose, [session_key(info.id)], Choice(environment))
 
 
 class OneSessionEndpoint(SessionEndpoint):
