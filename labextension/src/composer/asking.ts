@@ -78,14 +78,17 @@ export const asking: JupyterFrontEndPlugin<void> = {
         return;
       }
       const notebook = notebooks.open.of(panel);
-      const [conversation] = notebooks.pages.conversationsOf(notebook);
+      // The one that the chat shows, where it is about this notebook; else the newest.
+      const mine = notebooks.pages.conversationsOf(notebook).filter(each => each.yours);
+      const conversation = mine.find(each => each === agent.current) ?? mine.at(-1);
       const host = new InlineHost(
         agent,
         {
           path: bare(panel.context.path),
           cell: cell.model.id,
           session: () => sessions.get(panel)?.id ?? null,
-          why: trans.__('The session of this notebook is not known yet.')
+          unknown: trans.__('The session of this notebook is not known yet.'),
+          another: trans.__('Only who began this conversation goes on with it.')
         },
         conversation === undefined ? null : agent.open(conversation.id)
       );

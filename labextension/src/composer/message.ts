@@ -1,12 +1,14 @@
 // A message as the model reads it: a person's words, and what they bring along, exact and bounded (pure).
 
+import { firstLine } from '../parts/words';
 import type { IBrought, IMessage, ISaid } from './tokens';
 
 /** Characters of one thing that is brought, and of all of them: a message has 200,000. */
 export const MOST_EACH = 20_000;
 export const MOST_ALL = 100_000;
-/** Characters of a title. */
+/** Characters of a title; of a conversation's, which is made of its first words. */
 const MOST_TITLE = 200;
+const MOST_NAMED = 80;
 
 /** Something that a message brings along: a chip at the composer. */
 export interface IItem extends IBrought {
@@ -65,6 +67,12 @@ export function saidOf(text: string): ISaid {
     rest = rest.slice(0, found.index).replace(/\n+$/, '');
   }
   return { words: rest, brought };
+}
+
+/** What a conversation is called that a message begins: by its words, or by what it brings alone. */
+export function titleFor(text: string): string {
+  const { words, brought } = saidOf(text);
+  return firstLine(words.trim() || brought.map(each => each.title).join(', '), MOST_NAMED);
 }
 
 /** No line of the content begins like a mark of ours: each stands behind a bar. */

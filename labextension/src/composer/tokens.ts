@@ -6,24 +6,17 @@ import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 import type { Widget } from '@lumino/widgets';
 
+import type { Entry } from '../agent/model';
+import type { Brought } from '../agent/tokens';
 import type { IItem } from './message';
 
 /** An entry of a conversation, as `docs/agent-api.md` has it. */
-export interface IEntry {
-  readonly seq: number;
-  readonly turn: number;
-  readonly kind: string;
-  readonly body: { readonly [key: string]: unknown };
-  readonly at_us: number;
-}
+export type IEntry = Entry;
 
 /** What a message brings along, told to the server apart from its text: what it holds is as
- * untrusted as the place that it comes from. */
-export interface IBrought {
-  readonly kind: 'cell' | 'variable' | 'file' | 'skill';
-  /** A cell's id, a variable's name, a path, a skill's name. */
-  readonly name: string;
-}
+ * untrusted as the place that it comes from. `name`: a cell's id, a variable's name, a path, a
+ * skill's name. */
+export type IBrought = Brought;
 
 /** A message as it is sent: `text` is all that the model reads, with what is brought in it. */
 export interface IMessage {
@@ -50,6 +43,8 @@ export interface IComposerHost extends IDisposable {
   /** Names the draft: the conversation's id, or `new:PATH` before it is begun. */
   readonly key: string;
   readonly state: ComposerState;
+  /** Whether the server has said how the conversation stands: nothing queued is sent before. */
+  readonly known: boolean;
   /** Why it is closed, for people. */
   readonly why: string;
   /** How the newest turn ended: done, cancelled, failed…; null while it is open, and before the first. */

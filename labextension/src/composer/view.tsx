@@ -39,13 +39,18 @@ export function ComposerView(props: IViewProps): React.JSX.Element {
       writing.changed.disconnect(redraw);
     };
   }, [writing]);
+  // One input for each writing: it keeps its node, and so the focus, when its conversation is begun.
+  const shown = React.useRef({ writing, number: 0 });
+  if (shown.current.writing !== writing) {
+    shown.current = { writing, number: shown.current.number + 1 };
+  }
   return (
     <div className="jp-Reprise-composer-body">
       {writing.error !== null && <ErrorNotice error={writing.error} trans={trans} />}
       <Queue writing={writing} trans={trans} />
       <Chips writing={writing} trans={trans} />
       {!compact && <Foot {...props} />}
-      <Input key={writing.host.key} {...props} />
+      <Input key={shown.current.number} {...props} />
     </div>
   );
 }
@@ -239,10 +244,9 @@ function Input(props: IViewProps): React.JSX.Element {
       input.current.setSelectionRange(caret.current, caret.current);
     }
     writing.write(made.text);
-    suggestion.bring?.().then(
-      item => writing.bring(item),
-      (failed: unknown) => writing.say(failed)
-    );
+    if (suggestion.bring !== null) {
+      void writing.fetch(suggestion.bring());
+    }
   };
   /** Enter or Tab before all kinds have answered: the best of them, as soon as it is known. */
   const hurry = (asked: IQuery, key: string): void => {

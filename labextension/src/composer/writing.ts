@@ -66,6 +66,18 @@ export class Writing implements IDisposable {
     this._set({ words });
   }
 
+  /** Bring what is still being asked for: a message that is sent meanwhile waits for it. */
+  async fetch(item: Promise<IItem>): Promise<void> {
+    this._coming.add(item);
+    try {
+      this.bring(await item);
+    } catch (failed) {
+      this._fail(failed);
+    } finally {
+      this._coming.delete(item);
+    }
+  }
+
   bring(item: IItem): void {
     this._set({ items: [...this.items.filter(each => !same(each, item)), item] });
   }
@@ -77,6 +89,9 @@ export class Writing implements IDisposable {
   /** Send what is written, queue it while a turn runs, or do what its command says. */
   async submit(): Promise<Submitted> {
     const { host } = this;
+    if (this._coming.size > 0 && !(await this._came())) {
+      return 'refused';
+    }
     if (host.state === 'closed') {
       return 'refused';
     }
@@ -138,11 +153,6 @@ export class Writing implements IDisposable {
     }
   }
 
-  /** Something went wrong with what is written: say so at the input. */
-  say(failed: unknown): void {
-    this._fail(failed);
-  }
-
   async stop(): Promise<void> {
     if (this.host.conversation === null) {
       // It is being begun: there is nothing yet that could be stopped.
@@ -158,6 +168,23 @@ export class Writing implements IDisposable {
       this.host.changed.disconnect(this._changedThere, this);
       Signal.clearData(this);
     }
+  }
+
+  /** All that is being asked for has come, and is what was waited for. */
+  private async _came(): Promise<boolean> {
+    const before = this.words;
+    if (this._waits) {
+      return false;
+    }
+    this._waits = true;
+    try {
+      await Promise.all(this._coming);
+    } catch {
+      return false; // Said at the input by `fetch`; what is written stays there.
+    } finally {
+      this._waits = false;
+    }
+    return this.words === before && !this.isDisposed;
   }
 
   private _goesOn(): boolean {
@@ -178,7 +205,8 @@ export class Writing implements IDisposable {
         void this.stop();
       }
     }
-    if (this.host.state === 'ready' && this.queue.length > 0 && this._goesOn()) {
+    const { host } = this;
+    if (host.known && host.state === 'ready' && this.queue.length > 0 && this._goesOn()) {
       void this._next();
     }
     this._changed.emit();
@@ -186,21 +214,23 @@ export class Writing implements IDisposable {
 
   /** Send the first of the queue. Whether the server took it. */
   private async _next(): Promise<boolean> {
-    const [queued, ...rest] = this.queue;
+    const [queued] = this.queue;
     if (queued === undefined || this._sending) {
       return false;
     }
     this._sending = true;
     this._error = null;
     this._changed.emit();
+    // What is queued meanwhile stays.
+    const rest = (): readonly IQueued[] => this.queue.filter(each => each !== queued);
     try {
       const items = await Promise.all(queued.items.map(item => this._fresh(item)));
       const found = items.filter(item => item !== null);
       await this.host.send(messageOf(queued.words, found));
-      this._set({ queue: this.queue.filter(each => each !== queued) });
+      this._set({ queue: rest() });
       return true;
     } catch (failed) {
-      this._set({ ...this._joined(queued), queue: rest });
+      this._set({ ...this._joined(queued), queue: rest() });
       this._fail(failed);
       return false;
     } finally {
@@ -247,6 +277,8 @@ export class Writing implements IDisposable {
   private _draft: IDraft;
   private _error: unknown = null;
   private _sending = false;
+  private readonly _coming = new Set<Promise<IItem>>();
+  private _waits = false;
   /** Stop was pressed before there was a conversation. */
   private _stops = false;
   private readonly _changed = new Signal<this, void>(this);

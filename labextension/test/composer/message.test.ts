@@ -3,7 +3,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 
-import { IItem, messageOf, MOST_ALL, MOST_EACH, saidOf } from '../../src/composer/message';
+import {
+  IItem,
+  messageOf,
+  MOST_ALL,
+  MOST_EACH,
+  saidOf,
+  titleFor
+} from '../../src/composer/message';
 
 function item(name: string, content: string, more = ''): IItem {
   return { kind: 'cell', name, title: `cell ${name}`, content, more };
@@ -80,5 +87,11 @@ describe('a message', () => {
   it('says how to see what it only names', () => {
     const text = messageOf('W', [item('big.bin', '', 'Not shown: 3 MB.')]).text;
     expect(text).toContain('| [Not shown: 3 MB.]\n</brought>');
+  });
+
+  it('names a conversation by its words, and by what it brings where it has none', () => {
+    const { text } = messageOf('Why is recall low?\nSay it shortly.', [item('a', 'x')]);
+    expect(titleFor(text)).toBe('Why is recall low? …');
+    expect(titleFor(messageOf('', [item('a', 'x'), item('b', 'y')]).text)).toBe('cell a, cell b');
   });
 });

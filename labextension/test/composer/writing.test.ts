@@ -17,6 +17,7 @@ import { Writing } from '../../src/composer/writing';
 class FakeHost implements IComposerHost {
   key = 'c1';
   state: ComposerState = 'ready';
+  known = true;
   why = '';
   ended: string | null = null;
   conversation: string | null = 'c1';
@@ -166,6 +167,71 @@ describe('a message', () => {
     expect(writing.error).toBe(host.fails);
     writing.write('first');
     expect(writing.error).toBeNull();
+  });
+});
+
+describe('nothing is lost on the way', () => {
+  it('keeps what is queued while a message is sent that is not taken', async () => {
+    const host = new FakeHost();
+    const writing = new Writing(host, drafts());
+    host.fails = new Error('No model key on the server.');
+    writing.write('first');
+    const sent = writing.submit();
+    writing.write('second');
+    expect(await writing.submit()).toBe('queued');
+    expect(await sent).toBe('refused');
+    expect(writing.words).toBe('first');
+    expect(writing.queue.map(each => each.words)).toEqual(['second']);
+  });
+
+  it('sends nothing from an earlier page before it is known how the conversation stands', async () => {
+    const before = new FakeHost();
+    before.state = 'running';
+    const writing = new Writing(before, drafts());
+    writing.write('queued');
+    await writing.submit();
+    const host = new FakeHost();
+    host.known = false;
+    const again = new Writing(host, drafts());
+    host.changed.emit();
+    await settled();
+    expect(host.texts).toEqual([]);
+    host.known = true;
+    host.ends('failed');
+    await settled();
+    expect(host.texts).toEqual([]);
+    expect(again.held).toBe(true);
+  });
+
+  it('waits with a message for what it brings, and sends it once', async () => {
+    const host = new FakeHost();
+    const writing = new Writing(host, drafts());
+    writing.write('Why is df empty?');
+    let come!: (item: IItem) => void;
+    const fetched = writing.fetch(new Promise(resolve => (come = resolve)));
+    const sent = writing.submit();
+    expect(await writing.submit()).toBe('refused');
+    await settled();
+    expect(host.texts).toEqual([]);
+    come({ ...CELL, kind: 'variable', name: 'df' });
+    await fetched;
+    expect(await sent).toBe('sent');
+    expect(host.sent).toHaveLength(1);
+    expect(host.sent[0]?.brought).toEqual([{ kind: 'variable', name: 'df' }]);
+  });
+
+  it('stays in the input where what it brings does not come, or where somebody writes on', async () => {
+    const host = new FakeHost();
+    const writing = new Writing(host, drafts());
+    writing.write('words');
+    void writing.fetch(Promise.reject(new Error('The kernel is busy.')));
+    expect(await writing.submit()).toBe('refused');
+    expect([writing.words, String(writing.error)]).toEqual(['words', 'Error: The kernel is busy.']);
+    void writing.fetch(Promise.resolve(CELL));
+    const sent = writing.submit();
+    writing.write('words, and more');
+    expect(await sent).toBe('refused');
+    expect(host.sent).toEqual([]);
   });
 });
 
