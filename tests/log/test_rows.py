@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 
@@ -79,6 +80,27 @@ async def test_what_ran_and_what_is_new_is_found_by_a_search_that_went_before(
     assert await seqs(failed) == [third.seq]
     await writer.record_outcome(first.seq, NewOutcome("error", ok().outputs, 7))
     assert (await seqs(failed), await seqs(running)) == ([first.seq, third.seq], [])
+
+
+async def test_a_search_whose_asker_goes_away_loses_nothing(
+    log: Log, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = await log.reader(writer.session)
+    searches, wanted = RowSearches(), RowFilter(StepFilter(ended=["running", "error"]))
+    steps = [await writer.append_step(cell(name)) for name in ("one", "two")]
+    told = await searches.rows(reader, wanted, 0, 10)
+    assert [row.seq for row in told.rows] == [0, 1]
+    await writer.record_outcome(steps[1].seq, NewOutcome("error", ok().outputs, 7))
+
+    def gone(*_: object) -> list[int]:
+        raise asyncio.CancelledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rows_module._Search, "_fit", gone)
+        with pytest.raises(asyncio.CancelledError):
+            await searches.rows(reader, wanted, 0, 10)
+    told = await searches.rows(reader, wanted, 0, 10)
+    assert [(row.seq, row.status) for row in told.rows] == [(0, None), (1, "error")]
 
 
 async def test_runs_of_one_cell(log: Log, writer: Writer) -> None:

@@ -149,27 +149,34 @@ class _Search:
 
     async def go_on(self, reader: Reader, total: int) -> bool:
         """Look through what is new, within bounds; returns whether all was looked through."""
-        if self._wanted.steps.ended and self._running:
-            again, self._running = sorted(self._running), []
+        # Whoever asks may be gone before an answer comes: what is kept changes only then, at once.
+        if self._running:
+            again = sorted(self._running)
+            fitting, running = await self._fitting(reader, again[0], again[-1] + 1, set(again))
             for seq in again:
                 place = bisect.bisect_left(self.seqs, seq)
                 if place < len(self.seqs) and self.seqs[place] == seq:
                     self.seqs.pop(place)
-            for seq in await self._fitting(reader, again[0], again[-1] + 1, set(again)):
+            for seq in fitting:
                 bisect.insort(self.seqs, seq)
+            self._running = running
         looked = 0
         while self._next < total and looked < SCANNED:
             stop = min(self._next + _AT_ONCE, total)
-            self.seqs.extend(await self._fitting(reader, self._next, stop))
+            fitting, running = await self._fitting(reader, self._next, stop)
+            self.seqs.extend(fitting)
+            self._running += running
             looked += stop - self._next
             self._next = stop
         return self._next >= total
 
     async def _fitting(
         self, reader: Reader, first: int, stop: int, only: set[int] | None = None
-    ) -> list[int]:
-        """Numbers of steps first ≤ seq < stop that fit, sorted."""
+    ) -> tuple[list[int], list[int]]:
+        """Numbers of steps first ≤ seq < stop that fit, sorted; and of those that run, where an end
+        may make them fit, or no more."""
         found: list[int] = []
+        open_: list[int] = []
         line = await reader.line()
         for place, part in enumerate(line):
             start, end = max(first, part.first_seq), min(stop, part.end_seq)
@@ -182,10 +189,9 @@ class _Search:
             later = await reader._later_outcomes(line[place + 1 :], running)
             ended = {seq: outcome[1] for seq, outcome in later.items()}
             if self._wanted.steps.ended:
-                self._running += [seq for seq in running if seq not in ended]
-            fitting = await asyncio.to_thread(self._fit, rows, ended)
-            found += fitting
-        return found
+                open_ += [seq for seq in running if seq not in ended]
+            found += await asyncio.to_thread(self._fit, rows, ended)
+        return found, open_
 
     async def _candidates(
         self, reader: Reader, line: Line, place: int, first: int, stop: int
