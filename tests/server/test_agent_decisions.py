@@ -286,7 +286,8 @@ def test_parts_are_rejected_without_a_press_and_never_accepted_so() -> None:
     reject = made.decisions.reject
     assert code(reject(made.decision, {"n": None}, BOB)) == "not-yours"
     assert code(reject(made.decision, {"elsewhere": None}, ALICE)) == "part-not-found"
-    assert code(reject(made.decision, {"a": None}, ALICE)) == "decided"
+    assert code(reject(made.decision, {"n": None, "a": None}, ALICE)) == "decided"
+    assert set(made.decision.answers) == {"a"}, "nothing changed"
     asyncio.run(reject(made.decision, {"n": "changed meanwhile"}, ALICE))
     assert made.passed == []
     asyncio.run(reject(made.decision, {"b": None}, ALICE))

@@ -244,9 +244,9 @@ class Decisions:
             raise Refused(403, "not-yours", f"This waits for {decision.person}.")
         for part in rejected:
             decision.part(part)
-        for part, reason in rejected.items():
             if decision.ended is not None or part in decision.answers:
                 raise Refused(409, "decided", "This was decided before. Nothing changed.")
+        for part, reason in rejected.items():
             await self._part(decision, None, part, accepted=False, reason=reason)
 
     async def _part(
