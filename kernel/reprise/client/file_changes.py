@@ -118,6 +118,9 @@ class _Planner:
             self._bytes += found.size
             self._check(source)
             data = await self._place.read(source, limit=TREE_BYTES)
+            # A folder's list is the sandbox's word; what came is what counts.
+            self._bytes += len(data) - found.size
+            self._check(source)
             digest = await self._blobs.put(data)
             self._add(Entry(target, "file", found.mode, len(data), digest))
             return
