@@ -132,14 +132,29 @@ export class CellNotes implements IDisposable {
     }
   }
 
+  /** Look before long; one look at a time, so that none overtakes another. */
   private _soon(): void {
-    this._timer ??= setTimeout(() => {
-      this._timer = undefined;
-      this.look().catch((error: unknown) => {
-        // Offline, or the log is away: the next step, or the next connection, has it looked at again.
-        console.warn('Reprise: notes at cells could not be read.', error);
-      });
-    }, PAUSE);
+    if (this._looking) {
+      this._again = true;
+      return;
+    }
+    this._timer ??= setTimeout(() => void this._lookNow(), PAUSE);
+  }
+
+  private async _lookNow(): Promise<void> {
+    this._timer = undefined;
+    this._looking = true;
+    try {
+      await this.look();
+    } catch (error) {
+      // Offline, or the log is away: the next step, or the next connection, has it looked at again.
+      console.warn('Reprise: notes at cells could not be read.', error);
+    }
+    this._looking = false;
+    if (this._again && !this._isDisposed) {
+      this._again = false;
+      this._soon();
+    }
   }
 
   /** Have exactly the notes in the notebook that are to be there. */
@@ -154,7 +169,8 @@ export class CellNotes implements IDisposable {
     }
     for (const [id, shown] of this._shown) {
       const next = wanted.get(id);
-      if (next?.cell === shown.cell && next.note.text === shown.text) {
+      const same = next?.note.seq === shown.note.seq && next.note.text === shown.note.text;
+      if (same && next.cell === shown.cell) {
         wanted.delete(id);
       } else {
         shown.placed.dispose();
@@ -162,7 +178,7 @@ export class CellNotes implements IDisposable {
       }
     }
     for (const [id, { cell, note }] of wanted) {
-      this._shown.set(id, { cell, text: note.text, placed: this._place(cell, note) });
+      this._shown.set(id, { cell, note, placed: this._place(cell, note) });
     }
   }
 
@@ -176,10 +192,12 @@ export class CellNotes implements IDisposable {
   /** The last step that was read, with its end. */
   private _read = -1;
   private _timer: ReturnType<typeof setTimeout> | undefined;
+  private _looking = false;
+  private _again = false;
   private _isDisposed = false;
   private readonly _watch: IDisposable;
   private readonly _cut = new Map<string, ICutStep>();
   /** Cells that were sent to the kernel again. */
   private readonly _hidden = new Set<string>();
-  private readonly _shown = new Map<string, { cell: Cell; text: string; placed: IDisposable }>();
+  private readonly _shown = new Map<string, { cell: Cell; note: INote; placed: IDisposable }>();
 }

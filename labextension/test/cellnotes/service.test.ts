@@ -4,7 +4,7 @@ import { nullTranslator } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 
-import { ICutStep, isCutShort, noteOf } from '../../src/cellnotes/notes';
+import { ICutStep, INote, isCutShort, noteOf } from '../../src/cellnotes/notes';
 import { CellNotes, ICellStep } from '../../src/cellnotes/service';
 import { UNKNOWN } from '../../src/sessions/reading';
 import { ISessionStatus } from '../../src/sessions/tokens';
@@ -26,6 +26,8 @@ let running: string[];
 let shown: Map<string, string>;
 let notes: CellNotes;
 let changed: () => void;
+let held: (() => void)[] | null;
+let placed: INote[];
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -34,6 +36,8 @@ beforeEach(() => {
   cells = ['a', 'b', 'c'];
   running = [];
   shown = new Map();
+  held = null;
+  placed = [];
   notes = new CellNotes(
     session as never,
     {
@@ -44,7 +48,10 @@ beforeEach(() => {
         }
         return Promise.resolve({ steps: log.length, cells: [...newest.values()] });
       },
-      cause: () => Promise.resolve({ what: 'signal', signal: 9 })
+      cause: async () => {
+        await new Promise<void>(go => (held === null ? go() : held.push(go)));
+        return { what: 'signal', signal: 9 };
+      }
     },
     {
       find: id => (cells.includes(id) ? (id as never) : null),
@@ -57,6 +64,7 @@ beforeEach(() => {
     (step: ICutStep) => noteOf(step, session.status, trans),
     (cell, note) => {
       shown.set(cell as never, note.text);
+      placed.push(note);
       return { isDisposed: false, dispose: () => shown.delete(cell as never) };
     }
   );
@@ -107,6 +115,23 @@ test('a step that runs is looked at again when it has ended', async () => {
   session.stepped.emit({ session: 'session', steps: 1, ended: true });
   await vi.advanceTimersByTimeAsync(500);
   expect([...shown.keys()]).toEqual(['a']);
+});
+
+test('an answer that comes late puts back no note of a run that is over', async () => {
+  held = [];
+  await ran('b', 'died');
+  await ran('b', 'ok');
+  expect(shown.size).toBe(0);
+  held.forEach(go => go());
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(shown.size).toBe(0);
+});
+
+test('the same words of a later step are a note of that step', async () => {
+  await ran('b', 'lost');
+  await ran('b', 'lost');
+  expect(shown.size).toBe(1);
+  expect(placed.map(each => each.seq)).toEqual([0, 1]);
 });
 
 test('cells that go and come back, and other sessions', async () => {
