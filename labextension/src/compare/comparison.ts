@@ -87,7 +87,13 @@ export class Comparison implements IDisposable {
   async stop(): Promise<void> {
     const { _changes: changes } = this;
     if (changes.is === 'loading' && changes.job !== null) {
-      await this._api.post('/jobs/{job}/cancel', { params: { path: { job: changes.job.id } } });
+      const { id } = changes.job;
+      try {
+        await this._api.post('/jobs/{job}/cancel', { params: { path: { job: id } } });
+      } catch (error) {
+        // Whoever waits for it hears of a job that is gone; one that goes on can be stopped again.
+        console.warn('Reprise: the comparison was not stopped.', error);
+      }
     }
   }
 
