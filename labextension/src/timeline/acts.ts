@@ -10,7 +10,7 @@ import type { IApi } from '../api/tokens';
 import { ApiError } from '../api/tokens';
 import type { IAnnouncer } from '../parts/tokens';
 import type { INotebookSession, ISessions } from '../sessions/tokens';
-import { fileStem, forkName, outside, rewindWords } from './askings';
+import { fileStem, forkName, leftName, outside, rewindWords } from './askings';
 import { ended, orRefusal } from './jobs';
 import type { KnownSessions } from './known';
 import { asStep } from './step';
@@ -59,28 +59,37 @@ export class Acts {
     if (!asked.button.accept || name === undefined || name === '') {
       return null;
     }
-    return this._told(trans.__('The fork was not made'), async () => {
-      const fork = await api.post('/sessions/{session}/forks', {
+    const fork = await this.told(trans.__('The fork was not made'), () =>
+      api.post('/sessions/{session}/forks', {
         params: { path: { session } },
         body: { at: seq, name }
-      });
+      })
+    );
+    if (fork === null) {
+      return null;
+    }
+    await this.told(trans.__("'%1' was made, but its notebook was not opened", name), async () => {
       const folder = this._folder(session, of?.notebook ?? null);
       const path = await this._writeNotebook(fork.session, fork.steps - 1, folder, name);
       await commands.execute('docmanager:open', { path });
-      return fork.session;
     });
+    return fork.session;
   }
 
   /** Says what leaves the notebook and what is not undone, and goes back. Resolves with the fork. */
   async rewind(session: string, seq: number): Promise<string | null> {
     const { api, announcer, known } = this._options;
     const trans = this._trans;
-    const before = await this._told(trans.__('Going back could not be prepared'), async () => {
+    const before = await this.told(trans.__('Going back could not be prepared'), async () => {
       const now = await api.get('/sessions/{session}', { params: { path: { session } } });
       const told = await api.get('/sessions/{session}/network', {
         params: { path: { session }, query: { from: seq + 1, limit: REQUESTS } }
       });
-      return { steps: now.steps, sent: outside(told.network, told.next !== null) };
+      const left = leftName(
+        now,
+        known.all.map(each => each.name ?? '')
+      );
+      return { steps: now.steps, left, sent: outside(told.network, told.next !== null) };
     });
     if (before === null) {
       return null;
@@ -91,7 +100,7 @@ export class Acts {
       body: rewindWords(trans, {
         seq,
         last: before.steps - 1,
-        name: known.name(session),
+        left: before.left,
         sent: before.sent,
         running
       }),
@@ -103,7 +112,7 @@ export class Acts {
     if (!asked.button.accept) {
       return null;
     }
-    return this._told(trans.__('The notebook stays where it is'), async () => {
+    return this.told(trans.__('The notebook stays where it is'), async () => {
       const fork = await api.post('/sessions/{session}/rewind', {
         params: { path: { session } },
         body: { at: seq, interrupt: running !== null }
@@ -117,7 +126,8 @@ export class Acts {
   async runAgain(session: string, seq: number): Promise<number | null> {
     const { api, announcer } = this._options;
     const trans = this._trans;
-    return this._told(trans.__('Step %1 was not run again', seq), async () => {
+    const notRun = trans.__('Step %1 was not run again', seq);
+    const begun = await this.told(notRun, async () => {
       const told = await api.get('/sessions/{session}/steps/{seq}', {
         params: { path: { session, seq } }
       });
@@ -131,11 +141,23 @@ export class Acts {
           )
         );
       }
-      const begun = await api.post('/sessions/{session}/run', {
+      return api.post('/sessions/{session}/run', {
         params: { path: { session } },
         body: { ...again, key: `again-${seq}-${crypto.randomUUID()}` }
       });
-      const job = orRefusal(await ended(api, begun, () => undefined));
+    });
+    if (begun === null) {
+      return null;
+    }
+    const at = await this.told(
+      trans.__('Step %1 was to run again; the Timeline shows whether it did', seq),
+      () => ended(api, begun, () => undefined)
+    );
+    if (at === null) {
+      return null;
+    }
+    return this.told(notRun, async () => {
+      const job = orRefusal(at);
       const summary = job.summary as { seq?: unknown; outcome?: unknown } | null;
       const made = typeof summary?.seq === 'number' ? summary.seq : null;
       announcer.polite(
@@ -149,6 +171,19 @@ export class Acts {
 
   async verifyFrom(session: string, seq: number): Promise<void> {
     await this._options.commands.execute(VERIFY, { session, from: seq });
+  }
+
+  /** Does something; what went wrong is told in a dialog, with what state things are in. */
+  async told<T>(title: string, work: () => Promise<T>): Promise<T | null> {
+    try {
+      return await work();
+    } catch (error) {
+      if (error instanceof ApiError && error.code === 'cancelled') {
+        return null;
+      }
+      await showErrorMessage(title, error instanceof Error ? error.message : String(error));
+      return null;
+    }
   }
 
   /** A file beside the notebook with what the session holds, bound to the session. */
@@ -167,7 +202,13 @@ export class Acts {
       const path = PathExt.join(folder, `${stem}${number === 1 ? '' : `-${number}`}.ipynb`);
       const there = await contents.get(path, { content: false }).then(
         () => true,
-        () => false
+        (error: unknown) => {
+          // Whatever else is wrong says nothing of the file, and it would be written over.
+          if ((error as { response?: { status?: unknown } }).response?.status !== 404) {
+            throw error;
+          }
+          return false;
+        }
       );
       if (!there) {
         await contents.save(path, { type: 'notebook', format: 'json', content: notebook });
@@ -184,19 +225,6 @@ export class Acts {
     }
     // A recorded path is one of the server's machine, which the contents manager may not have.
     return notebook === null || notebook.startsWith('/') ? '' : PathExt.dirname(notebook);
-  }
-
-  /** Does something; what went wrong is told in a dialog, with what state things are in. */
-  private async _told<T>(title: string, work: () => Promise<T>): Promise<T | null> {
-    try {
-      return await work();
-    } catch (error) {
-      if (error instanceof ApiError && error.code === 'cancelled') {
-        return null;
-      }
-      await showErrorMessage(title, error instanceof Error ? error.message : String(error));
-      return null;
-    }
   }
 
   private readonly _trans: TranslationBundle;

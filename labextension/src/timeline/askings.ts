@@ -1,5 +1,6 @@
 /** What is asked before a fork or a rewind, word for word. Pure. */
 
+import { PathExt } from '@jupyterlab/coreutils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 /** A name for a fork: `churn-b`, then `churn-c`, …, then numbers. */
@@ -23,6 +24,23 @@ export function fileStem(name: string): string {
   // eslint-disable-next-line no-control-regex -- no system takes them in a name
   const stem = name.replace(/[\\/:*?"<>|\u0000-\u001f]/g, '-').slice(0, 100);
   return stem.replace(/^[.\s]+|[.\s]+$/g, '') || 'fork';
+}
+
+/** What the session is called that a rewind leaves: its name, or the one that the server finds. */
+export function leftName(
+  session: { readonly name?: string | null; readonly notebook: string | null },
+  taken: readonly string[]
+): string {
+  if (session.name) {
+    return session.name;
+  }
+  const of = session.notebook === null ? 'session' : PathExt.basename(session.notebook, '.ipynb');
+  const base = `${of} (before rewind)`;
+  let name = base;
+  for (let number = 2; taken.includes(name); number++) {
+    name = `${base} ${number}`;
+  }
+  return name;
 }
 
 /** What went out to the world, by host. */
@@ -56,17 +74,19 @@ export function rewindWords(
   rewind: {
     seq: number;
     last: number;
-    name: string;
+    /** What the session is called that is left. */
+    left: string;
     sent: IOutside;
     running: number | null;
   }
 ): string {
-  const { seq, last, name, sent, running } = rewind;
-  const stays = `${name.replace(/ \(before rewind\)( \d+)?$/, '')} (before rewind)`;
+  const { seq, last, left, sent, running } = rewind;
   const words = [
-    last - seq === 1
-      ? trans.__("Step %1 leaves this notebook and stays in '%2'.", last, stays)
-      : trans.__("Steps %1–%2 leave this notebook and stay in '%3'.", seq + 1, last, stays)
+    last <= seq
+      ? trans.__("No step leaves this notebook: it goes on beside '%1'.", left)
+      : last - seq === 1
+        ? trans.__("Step %1 leaves this notebook and stays in '%2'.", last, left)
+        : trans.__("Steps %1–%2 leave this notebook and stay in '%3'.", seq + 1, last, left)
   ];
   if (running !== null) {
     words.push(trans.__('Step %1 runs, and is interrupted for it.', running));

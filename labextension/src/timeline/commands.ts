@@ -90,19 +90,17 @@ export function addCommands(options: ICommandsOptions): void {
       if (session === null || cell === undefined) {
         return;
       }
-      const query = { cell, limit: 1 };
-      const told = await api.get('/sessions/{session}/rows', {
-        params: { path: { session }, query }
+      const rows = (offset: number): Promise<{ found: number; rows: readonly { seq: number }[] }> =>
+        api.get('/sessions/{session}/rows', {
+          params: { path: { session }, query: { cell, offset, limit: 1 } }
+        });
+      const found = await acts.told(trans.__('The step of this cell was not found'), async () => {
+        const { found: count, rows: first } = await rows(0);
+        return { newest: count > 1 ? (await rows(count - 1)).rows[0] : first[0] };
       });
-      const newest =
-        told.found === 0
-          ? undefined
-          : (
-              await api.get('/sessions/{session}/rows', {
-                params: { path: { session }, query: { ...query, offset: told.found - 1 } }
-              })
-            ).rows[0];
-      await show(session, newest?.seq);
+      if (found !== null) {
+        await show(session, found.newest?.seq);
+      }
     }
   });
   commands.addCommand(TimelineCommands.fork, {
@@ -110,7 +108,8 @@ export function addCommands(options: ICommandsOptions): void {
     caption: trans.__('Go on from this step in a notebook of its own; this one stays'),
     isEnabled: args => target(args) !== null || typeof args['session'] === 'string',
     execute: async args => {
-      const to = target(args) ?? (await newest(args));
+      const to =
+        target(args) ?? (await acts.told(trans.__('The fork was not made'), () => newest(args)));
       return to === null ? null : acts.fork(to.session, to.step);
     }
   });

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 
-import { fileStem, forkName, outside, rewindWords } from '../../src/timeline/askings';
+import { fileStem, forkName, leftName, outside, rewindWords } from '../../src/timeline/askings';
 import { kin } from '../../src/timeline/head';
 import { asStep, quoted } from '../../src/timeline/step';
 import type { ITold } from '../../src/timeline/step';
@@ -121,11 +121,24 @@ describe('before a fork and a rewind', () => {
       ['a.example', 2],
       ['b.example', 1]
     ]);
-    const words = rewindWords(trans, { seq: 41, last: 57, name: 'churn', sent, running: null });
+    const left = leftName({ notebook: '/home/ada/churn.ipynb' }, []);
+    const words = rewindWords(trans, { seq: 41, last: 57, left, sent, running: null });
     expect(words).toBe(
       "Steps 42–57 leave this notebook and stay in 'churn (before rewind)'." +
         ' 2 requests to a.example are not undone. 1 request to b.example is not undone.'
     );
+    const nothing = { seq: 57, last: 57, left, sent: { hosts: [], more: false }, running: null };
+    expect(rewindWords(trans, nothing)).toBe(
+      "No step leaves this notebook: it goes on beside 'churn (before rewind)'."
+    );
+  });
+
+  it('what is left by a rewind keeps its name, and gets one that is free where it has none', () => {
+    const notebook = 'work/churn.ipynb';
+    expect(leftName({ name: 'mine', notebook }, ['mine'])).toBe('mine');
+    expect(leftName({ name: null, notebook: null }, [])).toBe('session (before rewind)');
+    const taken = ['churn (before rewind)', 'churn (before rewind) 2'];
+    expect(leftName({ notebook }, taken)).toBe('churn (before rewind) 3');
   });
 
   it('sessions that share steps stand together', () => {
