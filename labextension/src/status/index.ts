@@ -1,7 +1,7 @@
 // The plugins of the status button: its place in the toolbar, its commands, what is announced.
 
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { ICommandPalette, IToolbarWidgetRegistry } from '@jupyterlab/apputils';
+import { ICommandPalette, IToolbarWidgetRegistry, showErrorMessage } from '@jupyterlab/apputils';
 import { NotebookPanel } from '@jupyterlab/notebook';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
@@ -78,6 +78,13 @@ const status: JupyterFrontEndPlugin<void> = {
     });
 
     const current = (): INotebookSession | null => sessions.current;
+    const told = async (title: string, done: Promise<void> | undefined): Promise<void> => {
+      try {
+        await done;
+      } catch (error) {
+        await showErrorMessage(title, error instanceof Error ? error.message : String(error));
+      }
+    };
     commands.addCommand(StatusCommands.open, {
       label: trans.__('Session Status'),
       caption: trans.__('Show how the session of this notebook stands'),
@@ -96,12 +103,12 @@ const status: JupyterFrontEndPlugin<void> = {
     commands.addCommand(StatusCommands.cancelResume, {
       label: trans.__('Cancel Coming Back'),
       isEnabled: () => current()?.status.state === 'resuming',
-      execute: () => current()?.cancelResume()
+      execute: () => told(trans.__('Coming back was not cancelled'), current()?.cancelResume())
     });
     commands.addCommand(StatusCommands.resume, {
       label: trans.__('Come Back Now'),
       isEnabled: () => ['waiting', 'stopped', 'failed'].includes(current()?.status.state ?? ''),
-      execute: () => current()?.startNow()
+      execute: () => told(trans.__('The session did not come back'), current()?.startNow())
     });
     for (const command of Object.values(StatusCommands)) {
       palette?.addItem({ command, category: trans.__('Reprise') });

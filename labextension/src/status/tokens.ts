@@ -3,8 +3,8 @@
 export const StatusCommands = {
   /** Opens the status of the current notebook's session. */
   open: 'reprise:session-status',
-  /** Ends coming back. `{session?}` */
+  /** Ends coming back, of the current notebook's session. */
   cancelResume: 'reprise:cancel-resume',
-  /** Comes back now, or goes on with it. `{session?}` */
+  /** Comes back now, or goes on with it; the same session. */
   resume: 'reprise:resume'
 } as const;
