@@ -3,6 +3,7 @@
 import { checkIcon, copyIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
+import { copyText } from '../parts/clipboard';
 import { SafeMarkdown } from '../parts/markdown';
 import { type Block, Cut, withDefinitions } from './blocks';
 import { Code, coloured } from './code';
@@ -153,7 +154,7 @@ export function CopyButton(props: { text: string; label: string }): React.JSX.El
     <button
       className="jp-Reprise-quiet-button"
       onClick={() => {
-        void navigator.clipboard.writeText(props.text).then(() => setCopied(true));
+        void copyText(props.text).then(() => setCopied(true));
       }}
     >
       <Icon.react tag="span" className="jp-Reprise-button-icon" />
@@ -175,7 +176,7 @@ function useCodeButtons(): (node: HTMLElement) => void {
         const head = document.createElement('div');
         head.className = 'jp-Reprise-code-head';
         head.append(
-          button(trans.__('Copy'), () => void navigator.clipboard.writeText(code)),
+          button(trans.__('Copy'), () => void copyText(code)),
           button(trans.__('Insert below'), () => insertBelow(code, ''))
         );
         pre.before(head);

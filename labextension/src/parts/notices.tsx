@@ -6,6 +6,7 @@ import { LabIcon, UseSignal } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
 import { ApiError, IConnection, Line } from '../api/tokens';
+import { copyText } from './clipboard';
 import { errorIcon, infoIcon, warningIcon } from './icons';
 import { moment } from './words';
 
@@ -94,10 +95,7 @@ export function ErrorNotice(props: {
               {trans.__('Try again')}
             </button>
           )}
-          <button
-            className="jp-mod-styled"
-            onClick={() => void navigator.clipboard.writeText(details)}
-          >
+          <button className="jp-mod-styled" onClick={() => void copyText(details)}>
             {trans.__('Copy details')}
           </button>
         </>
