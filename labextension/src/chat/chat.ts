@@ -11,6 +11,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ConversationInfo, IAgent, IConversation, ModelStanding } from '../agent/tokens';
 import { ApiError, type IApi } from '../api/tokens';
 import type { IComposer, IComposerFactory } from '../composer/tokens';
+import { bare } from '../pages/service';
 import type { IAnnouncer } from '../parts/tokens';
 import type { IProposals } from '../proposals/tokens';
 import type { INotebookSession, ISessions } from '../sessions/tokens';
@@ -73,9 +74,11 @@ export class Chat implements IChat {
       view: {
         agent,
         save: (info, as) => this.save(info, info.id, as),
-        newNotebook: app.commands.hasCommand(NEW_NOTEBOOK)
-          ? () => void app.commands.execute(NEW_NOTEBOOK)
-          : null
+        // Asked for as it is shown: the part that makes notebooks may come after this one.
+        newNotebook: () =>
+          app.commands.hasCommand(NEW_NOTEBOOK)
+            ? () => void app.commands.execute(NEW_NOTEBOOK)
+            : null
       }
     });
     _parts.api.connection.restored.connect(() => this._askStanding());
@@ -103,9 +106,12 @@ export class Chat implements IChat {
 
   reveal(path?: string): void {
     const { app, tracker } = this._parts;
-    const wanted = tracker?.find(each => each.context.path === path);
+    const wanted =
+      path === undefined
+        ? undefined
+        : tracker?.find(each => bare(each.context.path) === bare(path));
     // One that is seen already would take the focus, a moment later.
-    if (path !== undefined && wanted?.isVisible === false) {
+    if (wanted?.isVisible === false) {
       app.shell.activateById(wanted.id);
     }
     app.shell.activateById(this.panel.id);
@@ -220,7 +226,10 @@ export class Chat implements IChat {
   }
 
   private _cellNumber(path: string | null, cell: string): number | null {
-    const panel = this._parts.tracker?.find(each => each.context.path === path);
+    if (path === null) {
+      return null;
+    }
+    const panel = this._parts.tracker?.find(each => bare(each.context.path) === bare(path));
     const at = [...(panel?.model?.cells ?? [])].findIndex(
       each => each.sharedModel.getId() === cell
     );

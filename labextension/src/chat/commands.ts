@@ -1,6 +1,7 @@
 /** Commands of the chat. None of them approves anything; they lead to where it is pressed. */
 
 import type { JupyterFrontEnd } from '@jupyterlab/application';
+import { showErrorMessage } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import { CONTINUABLE } from '../agent/fold';
@@ -20,6 +21,21 @@ export function addChatCommands(app: JupyterFrontEnd, chat: Chat, trans: Transla
   };
   const titled = (conversation: IConversation): string =>
     titleOf(conversation.info?.title ?? '', trans.__('Untitled conversation'));
+
+  /** What a menu or a key began and what was refused is told to whoever pressed it. */
+  const told =
+    (work: (conversation: IConversation) => Promise<unknown>): (() => Promise<void>) =>
+    async () => {
+      const conversation = shown();
+      try {
+        if (conversation !== null) {
+          await work(conversation);
+        }
+      } catch (failed) {
+        const why = failed instanceof Error ? failed.message : String(failed);
+        await showErrorMessage(trans.__('Chat'), why);
+      }
+    };
 
   commands.addCommand(ChatCommands.open, {
     label: trans.__('Open Chat'),
@@ -48,24 +64,19 @@ export function addChatCommands(app: JupyterFrontEnd, chat: Chat, trans: Transla
   commands.addCommand(ChatCommands.stop, {
     label: trans.__('Stop the Agent’s Turn'),
     isEnabled: () => yours(each => each.running),
-    execute: () => shown()?.cancel()
+    execute: told(each => each.cancel())
   });
   commands.addCommand(ChatCommands.continue, {
     label: trans.__('Continue the Agent’s Turn'),
     isEnabled: () =>
       yours(each => !each.running && each.ended !== null && CONTINUABLE.has(each.ended)),
-    execute: () => shown()?.goOn()
+    execute: told(each => each.goOn())
   });
   commands.addCommand(ChatCommands.undo, {
     label: trans.__('Undo the Agent’s Turn…'),
     isEnabled: () =>
       yours(each => !each.running && each.model.turns.some(turn => turn.undone === null)),
-    execute: async () => {
-      const conversation = shown();
-      if (conversation !== null) {
-        await dialogsOf(conversation, trans).undo();
-      }
-    }
+    execute: told(each => dialogsOf(each, trans).undo())
   });
   commands.addCommand(ChatCommands.fresh, {
     label: trans.__('New Conversation'),
@@ -86,12 +97,11 @@ export function addChatCommands(app: JupyterFrontEnd, chat: Chat, trans: Transla
   commands.addCommand(ChatCommands.rename, {
     label: trans.__('Rename Conversation…'),
     isEnabled: () => yours(each => each.info !== null),
-    execute: async () => {
-      const conversation = shown();
-      if (conversation?.info != null) {
-        await askTitle(agent, conversation.info, titled(conversation), trans);
+    execute: told(async each => {
+      if (each.info !== null) {
+        await askTitle(agent, each.info, titled(each), trans);
       }
-    }
+    })
   });
   for (const [command, as, label] of [
     [ChatCommands.exportMarkdown, 'markdown', trans.__('Export Conversation (Markdown)')],
@@ -100,26 +110,17 @@ export function addChatCommands(app: JupyterFrontEnd, chat: Chat, trans: Transla
     commands.addCommand(command, {
       label,
       isEnabled: () => shown() !== null,
-      execute: async () => {
-        const conversation = shown();
-        if (conversation !== null) {
-          await chat.save(conversation.info, conversation.id, as);
-        }
-      }
+      execute: told(each => chat.save(each.info, each.id, as))
     });
   }
   commands.addCommand(ChatCommands.remove, {
     label: trans.__('Delete Conversation…'),
     isEnabled: () => yours(each => !each.running && each.info !== null),
-    execute: async () => {
-      const conversation = shown();
-      if (
-        conversation?.info != null &&
-        (await askDelete(agent, conversation.info, titled(conversation), trans))
-      ) {
-        desk.fresh();
+    execute: told(async each => {
+      if (each.info !== null && (await askDelete(agent, each.info, titled(each), trans))) {
+        desk.forget(each.id);
       }
-    }
+    })
   });
 
   function waitingElsewhere(): string | null {

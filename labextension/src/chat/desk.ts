@@ -79,11 +79,24 @@ export class Desk implements IDisposable {
   choose(id: string): void {
     this._listing = false;
     this._remember(id);
-    const known = [...this._hosts].find(host => host.conversation === id);
-    if (known !== undefined) {
-      this._show(known);
-    } else {
-      this._show(this._keep(this._made(this._agent.open(id))));
+    this._show(this._hostOf(id));
+  }
+
+  /** It is deleted: nothing of it is shown or held any more. */
+  forget(id: string): void {
+    for (const [panel, chosen] of this._chosen) {
+      if (chosen === id) {
+        this._chosen.delete(panel);
+      }
+    }
+    if (this._host.conversation === id) {
+      this.fresh();
+    }
+    for (const host of this._hosts) {
+      if (host.conversation === id) {
+        this._hosts.delete(host);
+        host.dispose();
+      }
     }
   }
 
@@ -207,7 +220,7 @@ export class Desk implements IDisposable {
       this._finding = { is: 'found' };
       const newest = found.find(each => each.session === session);
       if (newest !== undefined && this._host.shown === null) {
-        this._show(this._keep(this._made(this._agent.open(newest.id))));
+        this._show(this._hostOf(newest.id));
       }
     } catch (error) {
       if (!(error instanceof ApiError)) {
@@ -228,6 +241,12 @@ export class Desk implements IDisposable {
 
   private _newHost(): Host {
     return this._made(null);
+  }
+
+  /** The one host of a conversation: what is queued in two would be sent twice. */
+  private _hostOf(id: string): Host {
+    const known = [...this._hosts].find(host => host.conversation === id);
+    return known ?? this._keep(this._made(this._agent.open(id)));
   }
 
   private _made(held: ReturnType<IAgent['open']> | null): Host {

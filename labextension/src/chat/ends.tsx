@@ -19,7 +19,7 @@ export function TurnStanding(props: {
   const stopping = useConversation(conversation, each => each.stopping);
   const yours = useConversation(conversation, each => each.yours);
   if (stopping) {
-    return <Stopping turn={turn} conversation={conversation} />;
+    return <Stopping turn={turn} conversation={conversation} yours={yours} />;
   }
   if (turn.ended === null) {
     return running ? (
@@ -31,8 +31,12 @@ export function TurnStanding(props: {
   return <Ended turn={turn} conversation={conversation} yours={yours} />;
 }
 
-function Stopping(props: { turn: Turn; conversation: IConversation }): React.JSX.Element {
-  const { turn, conversation } = props;
+function Stopping(props: {
+  turn: Turn;
+  conversation: IConversation;
+  yours: boolean;
+}): React.JSX.Element {
+  const { turn, conversation, yours } = props;
   const { trans } = useSurroundings();
   const again = useAct();
   const runs = turn.parts.filter(part => part.part === 'call' && part.standing === 'running');
@@ -40,13 +44,15 @@ function Stopping(props: { turn: Turn; conversation: IConversation }): React.JSX
     <Notice
       kind="info"
       actions={
-        <button
-          className="jp-mod-styled"
-          disabled={again.busy}
-          onClick={() => again.act(() => conversation.cancel())}
-        >
-          {trans.__('Stop without waiting')}
-        </button>
+        yours && (
+          <button
+            className="jp-mod-styled"
+            disabled={again.busy}
+            onClick={() => again.act(() => conversation.cancel())}
+          >
+            {trans.__('Stop without waiting')}
+          </button>
+        )
       }
     >
       {runs.length > 0

@@ -138,8 +138,8 @@ function Row(props: {
           disabled={acting.busy}
           onClick={() =>
             acting.act(async () => {
-              if ((await askDelete(agent, info, shown, trans)) && here) {
-                desk.fresh();
+              if (await askDelete(agent, info, shown, trans)) {
+                desk.forget(info.id);
               }
             })
           }

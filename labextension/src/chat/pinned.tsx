@@ -3,7 +3,8 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import type { Decided, Question } from '../agent/model';
+import { decidedOf } from '../agent/bodies';
+import type { Decided, Entry, Question } from '../agent/model';
 import type { IConversation } from '../agent/tokens';
 import { DecisionFrame } from '../parts/decision';
 import { ErrorNotice, Notice } from '../parts/notices';
@@ -15,7 +16,8 @@ export function Pinned(props: { conversation: IConversation }): React.JSX.Elemen
   const { conversation } = props;
   const { trans } = useSurroundings();
   const questions = useConversation(conversation, each => each.model.questions);
-  const settled = useSettledElsewhere(conversation);
+  const [answered] = React.useState(() => new Set<string>());
+  const settled = useSettledElsewhere(conversation, answered);
   const [first] = questions;
   if (first === undefined && settled === null) {
     return null;
@@ -34,7 +36,12 @@ export function Pinned(props: { conversation: IConversation }): React.JSX.Elemen
           {first.act === null ? (
             <OwnQuestion key={first.id} question={first} conversation={conversation} />
           ) : (
-            <Approval key={first.id} question={first} conversation={conversation} />
+            <Approval
+              key={first.id}
+              question={first}
+              conversation={conversation}
+              denied={id => answered.add(id)}
+            />
           )}
         </>
       )}
@@ -43,8 +50,13 @@ export function Pinned(props: { conversation: IConversation }): React.JSX.Elemen
 }
 
 /** An approval: pressed in its frame, or a sentence that says why not here. */
-function Approval(props: { question: Question; conversation: IConversation }): React.JSX.Element {
-  const { question, conversation } = props;
+function Approval(props: {
+  question: Question;
+  conversation: IConversation;
+  /** Called as it is denied without its frame. */
+  denied: (question: string) => void;
+}): React.JSX.Element {
+  const { question, conversation, denied } = props;
   const { trans, api, themes } = useSurroundings();
   const pressed = useConversation(conversation, each => each.pressed(question.id));
   const path = useConversation(conversation, each => each.model.notebook);
@@ -62,7 +74,14 @@ function Approval(props: { question: Question; conversation: IConversation }): R
   // The server shows frames to browsers that say where they are for: over HTTPS, and on this machine.
   if (!window.isSecureContext) {
     return (
-      <Told title={title} question={question} deny={conversation}>
+      <Told
+        title={title}
+        question={question}
+        deny={() => {
+          denied(question.id);
+          return conversation.deny(question.id, null);
+        }}
+      >
         {trans.__(
           'Approving here needs HTTPS or localhost. Nothing ran. Use `reprise agent` in a terminal.'
         )}
@@ -110,7 +129,7 @@ function AtItsCells(props: { path: string; question: string }): React.JSX.Elemen
 function Told(props: {
   title: string;
   question: Question;
-  deny?: IConversation;
+  deny?: () => Promise<void>;
   children: React.ReactNode;
 }): React.JSX.Element {
   const { title, question, deny } = props;
@@ -135,7 +154,7 @@ function Told(props: {
             <button
               className="jp-mod-styled jp-mod-reject"
               disabled={denying.busy}
-              onClick={() => denying.act(() => deny.deny(question.id, null))}
+              onClick={() => denying.act(deny)}
             >
               {trans.__('Deny')}
             </button>
@@ -220,16 +239,23 @@ function OwnQuestion(props: {
   );
 }
 
-/** How the question that stood here ended, if it was not pressed here; until the next thing happens. */
-function useSettledElsewhere(conversation: IConversation): string | null {
+/**
+ * How the approval that stood here ended, if it was not pressed in this page; until the next thing
+ * happens. answered: those that were denied here without a frame.
+ */
+function useSettledElsewhere(
+  conversation: IConversation,
+  answered: ReadonlySet<string>
+): string | null {
   const { trans } = useSurroundings();
   const [words, setWords] = React.useState<string | null>(null);
   React.useEffect(() => {
     setWords(null);
-    const heard = (_: IConversation, entry: { kind: string; body: unknown }): void => {
+    const heard = (_: IConversation, entry: Entry): void => {
       if (entry.kind === 'decided') {
-        const decided = entry.body as { decision: string; how: string };
-        setWords(settledWords(decided, pressedHere(), trans));
+        const decided = decidedOf(entry);
+        const here = answered.has(decided.question) || pressedHere();
+        setWords(isOwn(conversation, decided.question) ? null : settledWords(decided, here, trans));
       } else if (entry.kind === 'said' || entry.kind === 'question' || entry.kind === 'ended') {
         setWords(null);
       }
@@ -238,15 +264,22 @@ function useSettledElsewhere(conversation: IConversation): string | null {
     return () => {
       conversation.entered.disconnect(heard);
     };
-  }, [conversation, trans]);
+  }, [conversation, answered, trans]);
   return words;
 }
 
-/** Whether the focus is in a frame of this very page: then that is where the press came from. */
+/** Whether it was a question of the model's own: the turn shows what became of it. */
+function isOwn(conversation: IConversation, question: string): boolean {
+  const parts = conversation.model.turns.at(-1)?.parts ?? [];
+  return parts.some(part => part.part === 'asked' && part.question.id === question);
+}
+
+/** Whether the focus is in a frame of this very page, or at the cell that it is about: then that is
+ * where the press came from. */
 function pressedHere(): boolean {
   return (
     document.hasFocus() &&
-    document.activeElement?.closest('.jp-Reprise-approval') instanceof Element
+    document.activeElement?.closest('.jp-Reprise-decision, .jp-Reprise-cellmark') instanceof Element
   );
 }
 

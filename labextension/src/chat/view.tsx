@@ -18,7 +18,8 @@ export interface ViewProps {
   readonly save: (info: ConversationInfo, as: 'markdown' | 'json') => Promise<void>;
   /** Words into the composer: a suggestion of the empty panel. */
   readonly suggest: (text: string) => void;
-  readonly newNotebook: (() => void) | null;
+  /** Makes a notebook; null where no part does. */
+  readonly newNotebook: () => (() => void) | null;
 }
 
 export function View(props: ViewProps): React.JSX.Element {
@@ -135,17 +136,14 @@ function Nothing(props: ViewProps): React.JSX.Element {
   const { trans } = useSurroundings();
   const { notebook, finding, host } = desk;
   if (notebook === null) {
+    const make = props.newNotebook();
     return (
       <Empty
         lines={[
           trans.__('Ask about a notebook.'),
           trans.__('Open one that runs on Reprise; the conversation is about it.')
         ]}
-        action={
-          props.newNotebook === null
-            ? undefined
-            : { label: trans.__('New notebook'), run: props.newNotebook }
-        }
+        action={make === null ? undefined : { label: trans.__('New notebook'), run: make }}
       />
     );
   }
