@@ -16,21 +16,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import random
-import subprocess
 import sys
 import time
 import uuid
 from pathlib import Path
 from typing import Any
 
+from serving import lab, page
+
 from reprise.log.model import Actor, NewOutcome, NewStep, OutputEntry, outputs_hash
 from reprise.log.postgres import Log
 from reprise.log.writer import Writer
 
-PROJECT = Path(__file__).resolve().parents[2]
-LAB = PROJECT / "labextension" / "ui-tests"
 PAGE = Path(__file__).with_name("timeline.mjs")
 
 ENVIRONMENT = "e" * 64
@@ -149,34 +147,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=50_000)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    serving = subprocess.Popen(
-        [sys.executable, str(LAB / "serve.py")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environ,
-    )
-    assert serving.stdin is not None
-    assert serving.stdout is not None
-    try:
-        lab = json.loads(serving.stdout.readline())
-        beside(Path(lab["folder"]))
-        session = asyncio.run(filled(Path(lab["home"]), arguments.steps))
-        rounds = []
-        for _ in range(arguments.rounds):
-            found = subprocess.run(
-                ["node", str(PAGE)],
-                input=json.dumps({**lab, "session": session, "steps": arguments.steps}),
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if found.returncode:
-                raise SystemExit(f"the page failed:\n{found.stderr}")
-            rounds.append(json.loads(found.stdout))
-    finally:
-        serving.stdin.close()
-        serving.wait(60)
+    with lab() as served:
+        beside(Path(served["folder"]))
+        session = asyncio.run(filled(Path(served["home"]), arguments.steps))
+        given = {**served, "session": session, "steps": arguments.steps}
+        rounds = [page(PAGE, given) for _ in range(arguments.rounds)]
     if not table(rounds):
         raise SystemExit("the Timeline has a longer task than JupyterLab")
 

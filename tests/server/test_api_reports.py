@@ -183,4 +183,5 @@ def test_other_jobs_have_no_report(client: httpx.Client, database: Database) -> 
     refused(client.get(f"jobs/{job['id']}/report"), 404, "no-report")
     job = begun(client.post(f"sessions/{session}/verify"))
     answer = client.get(f"jobs/{job['id']}/report")
-    assert answer.status_code in (200, 409)
+    if answer.status_code != 200:  # it may have ended by now
+        refused(answer, 409, "no-result")

@@ -97,6 +97,8 @@ class Asking:
         """
         found = []
         for client, asked in self._asked.items():
+            if isinstance(asked, _Password) and asked.answer.done():
+                continue  # the replay that asked was stopped
             content = self._clients.as_asked(self._said[client]).content()
             if isinstance(asked, _Password):
                 found.append(Question(client, asked.request.message.msg_id, None, content))

@@ -126,12 +126,14 @@ class LiveStep:
 
     def _named(self, reply: Message, step: Step) -> Message:
         """With the step that it is of, for pages (docs/messages.md). The record has none of it."""
-        writer = self.session.writer
-        named = {"session": str(writer.session), "step": step.seq, "outputs": writer.next_output}
         try:
+            log = self.session.writer
+            named = {"session": str(log.session), "step": step.seq, "outputs": log.next_output}
             metadata = {**reply.metadata(), "reprise": named}
             return replace(reply, raw_metadata=canonical(metadata))
-        except ValueError:  # Malformed, or what JSON has no form for: passed on as it came
+        except (RepriseError, ValueError):
+            # The outcome is stored, so it is told: also where the lease was lost right after that,
+            # or the metadata are malformed, or hold what JSON has no form for.
             return reply
 
     def interrupt(self) -> None:

@@ -75,7 +75,7 @@ class ReportStateEndpoint(ReportPartEndpoint):
         report, number = self.report(asked), asked.path["number"]
         if number >= report.states:
             raise Refused(404, "state-not-found", "This report has no such state.")
-        return await asyncio.to_thread(report.state, number)
+        return _there([await asyncio.to_thread(report.state, number)])[0]
 
 
 class ReportPageEndpoint(ReportPartEndpoint):
