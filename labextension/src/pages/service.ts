@@ -7,6 +7,9 @@ import type { IAgent, IConversation, IHeld } from '../agent/tokens';
 import { answer, LiveNotebook } from './apply';
 import type { IPages, Lease } from './tokens';
 
+/** Conversations of a notebook that are held open while nothing runs in them: each has a line. */
+const HELD = 4;
+
 /** A notebook that is open in this page, whatever shows it. */
 export interface IOpenNotebook {
   /** As the contents API has it, without a drive's name. */
@@ -293,8 +296,16 @@ export class Pages implements IPages, IDisposable {
 
   private _keep(notebook: IOpenNotebook, id: string): void {
     const held = this._notebooks.get(notebook);
-    if (held !== undefined && !held.has(id)) {
-      held.set(id, this._agent.open(id));
+    if (held === undefined || held.has(id)) {
+      return;
+    }
+    held.set(id, this._agent.open(id));
+    const idle = [...held].filter(
+      ([each, { conversation }]) => each !== id && !conversation.running
+    );
+    for (const [each, holding] of idle.slice(0, Math.max(0, idle.length + 1 - HELD))) {
+      held.delete(each);
+      holding.dispose();
     }
   }
 

@@ -12,6 +12,7 @@ class FakeConversation {
   sent: Sent[] = [];
   refuses: string | null = null;
   yours = true;
+  running = false;
   line = { is: 'live' };
   readonly changed = new Signal<this, void>(this);
   readonly told = new Signal<this, Sent>(this);
@@ -226,6 +227,24 @@ describe('the pages', () => {
     open.dispose();
     expect(agent.opened).toEqual([]);
     expect(held[1]?.types()).toEqual(['notebook-open', 'notebook-closed']);
+  });
+
+  it('hold no more lines open than are of use, and never let go of a turn', async () => {
+    const { agent, pages } = made();
+    pages.open(new FakeNotebook('a.ipynb'));
+    await settled();
+    const all = Array.from({ length: 7 }, (_, n) => {
+      const conversation = new FakeConversation(`c${n}`, { notebook: 'a.ipynb' });
+      agent.known.set(conversation.id, conversation);
+      return conversation;
+    });
+    all[0]!.running = true;
+    for (const { id } of all) {
+      agent.listed = [{ id, notebook: 'a.ipynb', last_at: id }];
+      agent.listChanged.emit();
+      await settled();
+    }
+    expect(agent.opened.map(each => each.id)).toEqual(['c0', 'c3', 'c4', 'c5', 'c6']);
   });
 
   it('do nothing for a conversation of somebody else', () => {
