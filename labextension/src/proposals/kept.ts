@@ -10,13 +10,7 @@ export class Kept {
     prefix: string
   ) {
     this._name = `reprise:kept:${prefix}`;
-    try {
-      const known: unknown = JSON.parse(_storage?.getItem(this._name) ?? '[]');
-      const keys = Array.isArray(known) ? known : [];
-      this._keys = new Set(keys.filter((each): each is string => typeof each === 'string'));
-    } catch {
-      this._keys = new Set();
-    }
+    this._keys = new Set(this._stored());
   }
 
   get keys(): ReadonlySet<string> {
@@ -24,11 +18,24 @@ export class Kept {
   }
 
   add(key: string): void {
-    this._keys = new Set([...[...this._keys].slice(1 - MOST), key]);
+    // Other tabs have answered meanwhile.
+    const known = new Set([...this._stored(), ...this._keys]);
+    known.delete(key);
+    this._keys = new Set([...[...known].slice(1 - MOST), key]);
     try {
       this._storage?.setItem(this._name, JSON.stringify([...this._keys]));
     } catch (failed) {
       console.warn('Reprise: this browser does not keep what was answered', failed);
+    }
+  }
+
+  private _stored(): string[] {
+    try {
+      const known: unknown = JSON.parse(this._storage?.getItem(this._name) ?? '[]');
+      const keys: unknown[] = Array.isArray(known) ? known : [];
+      return keys.filter(each => typeof each === 'string');
+    } catch {
+      return [];
     }
   }
 

@@ -126,7 +126,8 @@ export class Proposals implements IProposals {
   }
 
   private _last: string | null = null;
-  private readonly _edits = new Map<OpenNotebook, NotebookEdits>();
+  /** Weak: a notebook that was closed is held by nobody. */
+  private readonly _edits = new WeakMap<OpenNotebook, NotebookEdits>();
   private readonly _panels = new Set<PanelMarks>();
   private readonly _changed = new Signal<this, string>(this);
 }

@@ -67,10 +67,14 @@ export class NotebookEdits implements IDisposable {
 
   /** The cells as they are now, by id, in their order. */
   cells(): ReadonlyMap<string, IText> {
-    const cells = this.notebook.model?.sharedModel.cells ?? [];
-    return new Map(
-      cells.map(cell => [cell.getId(), { type: cell.cell_type, source: cell.getSource() }])
+    // Read once for each change: all marks look at it with each key that is pressed.
+    this._cells ??= new Map(
+      (this.notebook.model?.sharedModel.cells ?? []).map(cell => [
+        cell.getId(),
+        { type: cell.cell_type, source: cell.getSource() }
+      ])
     );
+    return this._cells;
   }
 
   /** Whether a proposal's cell is as the agent read it; null while that is not known. */
@@ -114,8 +118,10 @@ export class NotebookEdits implements IDisposable {
   /** A part was pressed: how the decision stands now. */
   told(question: string, decision: Schemas['Decision']): void {
     const answers = new Map<string, Answer>();
+    // What was answered stays so: an older answer of the server's may come after a newer one.
+    const known = this._answers.get(question);
     for (const { part, accepted, reason } of decision.parts) {
-      answers.set(part, accepted === null ? null : { accepted, reason });
+      answers.set(part, accepted === null ? (known?.get(part) ?? null) : { accepted, reason });
     }
     this._answers.set(question, answers);
     this._changed.emit();
@@ -190,11 +196,16 @@ export class NotebookEdits implements IDisposable {
   private _loaded(): void {
     const { model } = this.notebook;
     if (model !== null && this._content === null) {
-      model.contentChanged.connect(this._look, this);
+      model.contentChanged.connect(this._typed, this);
       this._content = new DisposableDelegate(() => {
-        model.contentChanged.disconnect(this._look, this);
+        model.contentChanged.disconnect(this._typed, this);
       });
     }
+    this._typed();
+  }
+
+  private _typed(): void {
+    this._cells = null;
     this._look();
   }
 
@@ -231,15 +242,19 @@ export class NotebookEdits implements IDisposable {
       conversation.entered.disconnect(entered);
       conversation.changed.disconnect(this._look, this);
       this._edits.delete(conversation.id);
+      this._fetched.delete(conversation);
     });
   }
 
   private async _fetch(conversation: IConversation): Promise<void> {
+    const number = (this._fetched.get(conversation) ?? 0) + 1;
+    this._fetched.set(conversation, number);
     try {
       const answered = await this._api.get('/conversations/{conversation}/edits', {
         params: { path: { conversation: conversation.id } }
       });
-      if (this._followed.has(conversation)) {
+      // Of two that were asked for, the one that was asked later is newer.
+      if (this._fetched.get(conversation) === number) {
         this._edits.set(conversation.id, answered.edits);
         this._look();
       }
@@ -344,17 +359,23 @@ export class NotebookEdits implements IDisposable {
     }
     const hashes = await Promise.all(wanted.map(({ text }) => hashOf(text)));
     wanted.forEach(({ cell, text }, index) => {
-      this._hashes.set(cell, { text, hash: hashes[index] ?? null });
+      const now = this.cells().get(cell);
+      if (now?.type === text.type && now.source === text.source) {
+        this._hashes.set(cell, { text, hash: hashes[index] ?? null });
+      }
     });
     if (!this.isDisposed) {
       this._changed.emit();
     }
   }
 
+  private _cells: ReadonlyMap<string, IText> | null = null;
   private _marks: readonly Mark[] = [];
   private _looks = false;
   private _content: IDisposable | null = null;
   private readonly _followed = new Map<IConversation, IDisposable>();
+  /** How often the edits of each were asked for. */
+  private readonly _fetched = new Map<IConversation, number>();
   private readonly _edits = new Map<string, readonly Schemas['StandingEdit'][]>();
   private readonly _answers = new Map<string, Map<string, Answer>>();
   private readonly _hashes = new Map<
