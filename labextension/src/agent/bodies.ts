@@ -142,13 +142,18 @@ export function contextAfter(usage: unknown): number {
   return readBy(given) + count(given['output_tokens']);
 }
 
-/** What a request took: its own usage, that of compactions in it, and of attempts that were cut off. */
-export function usageOf(body: Body): Usage {
-  const usage = record(body['usage']);
+/** The usages that one says: its own, those of compactions in it, and of attempts that were cut off. */
+export function usagesIn(usage: Body): readonly Body[] {
   const compactions = items(usage['iterations'])
     .map(record)
     .filter(each => each['type'] === 'compaction');
-  const all = [usage, ...compactions, ...items(usage['lost']).map(record)];
+  return [usage, ...compactions, ...items(usage['lost']).map(record)];
+}
+
+/** What a request took. */
+export function usageOf(body: Body): Usage {
+  const usage = record(body['usage']);
+  const all = usagesIn(usage);
   const cost = record(body['cost']);
   const amount = cost['amount'];
   const currency = cost['currency'];
@@ -174,7 +179,7 @@ export function added(one: Usage, other: Usage): Usage {
   };
 }
 
-const DECIMAL = /^(-?)(\d+)(?:\.(\d+))?$/;
+const DECIMAL = /^(-?)(\d{1,40})(?:\.(\d{1,40}))?$/;
 
 /** The exact sum of two decimal numbers; the first one, where the second is none. */
 export function sum(one: string, other: string): string {

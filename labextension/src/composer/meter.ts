@@ -1,5 +1,6 @@
 // What a conversation takes: context, tokens, cache, money, by its entries (pure).
 
+import { type Body, count, record, sum, usagesIn } from '../agent/bodies';
 import type { IEntry } from './tokens';
 
 /** Tokens and money; what has no price is not in the money. */
@@ -77,9 +78,8 @@ export class Meter {
 }
 
 class Sum {
-  take(usage: Record<string, unknown>, cost: unknown): void {
-    const lost = Array.isArray(usage['lost']) ? usage['lost'].map(record) : [];
-    for (const part of [usage, ...lost]) {
+  take(usage: Body, cost: unknown): void {
+    for (const part of usagesIn(usage)) {
       this._input += number(part['input_tokens']);
       this._written += number(part['cache_creation_input_tokens']);
       this._read += number(part['cache_read_input_tokens']);
@@ -88,7 +88,7 @@ class Sum {
     this._estimated ||= usage['estimated'] === true;
     const { amount, currency } = record(cost);
     if (typeof amount === 'string' && typeof currency === 'string') {
-      this._costs.set(currency, plus(this._costs.get(currency) ?? '0', amount));
+      this._costs.set(currency, sum(this._costs.get(currency) ?? '0', amount));
     } else {
       this._unpriced += 1;
     }
@@ -115,31 +115,6 @@ class Sum {
   private readonly _costs = new Map<string, string>();
 }
 
-/** Decimal texts added exactly: money is no floating point number. */
-export function plus(one: string, other: string): string {
-  const scale = Math.max(digits(one), digits(other));
-  const sum = scaled(one, scale) + scaled(other, scale);
-  const sign = sum < 0n ? '-' : '';
-  const text = (sum < 0n ? -sum : sum).toString().padStart(scale + 1, '0');
-  if (scale === 0) {
-    return sign + text;
-  }
-  const cents = text.slice(-scale).replace(/0+$/, '');
-  return `${sign}${text.slice(0, -scale)}${cents === '' ? '' : `.${cents}`}`;
-}
-
-function digits(text: string): number {
-  const dot = text.indexOf('.');
-  return dot < 0 ? 0 : text.length - dot - 1;
-}
-
-function scaled(text: string, scale: number): bigint {
-  if (!/^-?\d{1,30}(\.\d{1,30})?$/.test(text)) {
-    return 0n;
-  }
-  return BigInt(text.replace('.', '') + '0'.repeat(scale - digits(text)));
-}
-
 /** Money for people: two digits, more where it is less than a cent. */
 export function money(amount: string): string {
   const value = Number(amount);
@@ -155,9 +130,5 @@ export function percent(used: number, window: number): number {
 }
 
 function number(value: unknown): number {
-  return typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : 0;
-}
-
-function record(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+  return Math.max(0, count(value));
 }

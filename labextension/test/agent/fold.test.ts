@@ -296,6 +296,7 @@ describe('money', () => {
     expect(sum('0.1', '0.2')).toBe('0.3');
     expect(sum('0', '12')).toBe('12');
     expect(sum('1.5', '-0.25')).toBe('1.25');
+    expect(sum('1.50', '0.50')).toBe('2');
     expect(sum('1.5', 'much')).toBe('1.5');
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 1e9 }), fc.integer({ min: 0, max: 1e9 }), (a, b) => {
