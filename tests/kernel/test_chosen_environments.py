@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from reprise.client.choosing import choose_hosts, chosen_of, move
 from reprise.jupyter.sidecar import read_sidecar
-from reprise.log.postgres import Log
 from reprise.sandbox.chosen import Choice, choose, session_key
+from tests.fixtures.histories import with_log
 from tests.fixtures.kernel import Database, Kernel, Kernels
 
 
@@ -44,17 +42,6 @@ def chosen(session: uuid.UUID, name: str) -> None:
 def says(kernel: Kernel) -> str:
     """A variable that only its environment sets."""
     return kernel.client().run("import os; os.environ.get('WHERE')").value
-
-
-def with_log(database: Database, work: Callable[[Log], object]) -> object:
-    async def run() -> object:
-        log = await Log.connect(database.dsn, home=database.home)
-        try:
-            return await work(log)  # type: ignore[misc]
-        finally:
-            await log.close()
-
-    return asyncio.run(run())
 
 
 def environment(database: Database, name: str, **said: object) -> str:
@@ -113,7 +100,7 @@ def test_a_session_goes_on_elsewhere_with_its_files_and_without_its_variables(
     session = uuid.UUID(str(sidecar(kernel)["session"]))
 
     made = with_log(database, lambda log: move(log, session, "elsewhere"))
-    fork = made.info.id  # type: ignore[attr-defined]
+    fork = made.info.id
     assert fork != session
     # As Jupyter's restart: the same kernel file, the same notebook.
     kernel.shutdown(restart=True)
@@ -126,7 +113,7 @@ def test_a_session_goes_on_elsewhere_with_its_files_and_without_its_variables(
     assert kinds(database, session).count("restart") == 0
     assert kinds(database, fork).count("restart") == 1
     told = with_log(database, lambda log: chosen_of(log, session))
-    assert told.choice == Choice()  # type: ignore[attr-defined]
+    assert told.choice == Choice()
     kernel.shutdown()
     # A saved notebook names its new session, whose next kernel runs there, too.
     notebook(tmp_path, fork)
@@ -143,7 +130,7 @@ def test_hosts_of_one_session_come_with_its_next_kernel_and_are_recorded(
     notebook(tmp_path, session)
     choice = Choice(None, ("a.example",))
     told = with_log(database, lambda log: choose_hosts(log, session, choice))
-    assert told.surroundings["network"] == []  # type: ignore[attr-defined]
+    assert told.surroundings["network"] == []
     kernel.shutdown()
     kernel = opened(kernels, path)
     assert kernel.client().run("x").value == "1"  # brought back: nothing was restarted by hand

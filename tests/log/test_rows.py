@@ -44,6 +44,7 @@ async def test_rows_are_what_a_walk_finds(
     if bounds == "narrow":
         monkeypatch.setattr(rows_module, "SCANNED", 11)
         monkeypatch.setattr(rows_module, "_AT_ONCE", 4)
+        monkeypatch.setattr(rows_module, "_BYTES", 500)
     records = [record async for record in history.records(outputs=False)]
     searches = RowSearches()
     for wanted in FILTERS:

@@ -28,6 +28,8 @@ from reprise.log.store import SessionInfo
 #: Steps that are looked through for one answer, and at once.
 SCANNED: Final = 100_000
 _AT_ONCE: Final = 10_000
+#: Bytes of steps whose texts are looked at, at once (one step may be larger).
+_BYTES: Final = 4 << 20
 #: Characters of a step's text that are looked at, its last ones, and those of a batch of outputs.
 _HEAD: Final = 8 << 10
 _TAIL: Final = 2 << 10
@@ -128,11 +130,22 @@ class RowSearches:
 
 
 _CANDIDATES: Final = """
-SELECT s.seq, o.status, s.kind, {text}
+SELECT s.seq, o.status, s.kind, NULL, 0
   FROM reprise.steps s
   LEFT JOIN reprise.outcomes o
     ON o.session = s.session AND o.seq = s.seq AND o.event < %s
  WHERE s.session = %s AND s.seq >= %s AND s.seq < %s{conditions} ORDER BY s.seq
+"""
+#: With their texts, as far as there is room.
+_TEXTS: Final = """
+SELECT seq, status, kind, body, size FROM (
+    SELECT s.seq, o.status, s.kind, s.body::text AS body, s.size,
+           sum(s.size) OVER (ORDER BY s.seq) AS total
+      FROM reprise.steps s
+      LEFT JOIN reprise.outcomes o
+        ON o.session = s.session AND o.seq = s.seq AND o.event < %s
+     WHERE s.session = %s AND s.seq >= %s AND s.seq < %s{conditions}) AS page
+ WHERE total - size < %s ORDER BY seq
 """
 
 
@@ -180,38 +193,41 @@ class _Search:
         line = await reader.line()
         for place, part in enumerate(line):
             start, end = max(first, part.first_seq), min(stop, part.end_seq)
-            if start >= end:
-                continue
-            rows = await self._candidates(reader, line, place, start, end)
-            if only is not None:
-                rows = [row for row in rows if row[0] in only]
-            running = [row[0] for row in rows if row[1] is None]
-            later = await reader._later_outcomes(line[place + 1 :], running)
-            ended = {seq: outcome[1] for seq, outcome in later.items()}
-            if self._wanted.steps.ended:
-                open_ += [seq for seq in running if seq not in ended]
-            found += await asyncio.to_thread(self._fit, rows, ended)
+            while start < end:
+                rows = await self._candidates(reader, line, place, start, end)
+                full = sum(row[4] for row in rows) >= _BYTES
+                start = rows[-1][0] + 1 if full else end
+                if only is not None:
+                    rows = [row for row in rows if row[0] in only]
+                running = [row[0] for row in rows if row[1] is None]
+                later = await reader._later_outcomes(line[place + 1 :], running)
+                ended = {seq: outcome[1] for seq, outcome in later.items()}
+                if self._wanted.steps.ended:
+                    open_ += [seq for seq in running if seq not in ended]
+                found += await asyncio.to_thread(self._fit, rows, ended)
         return found, open_
 
     async def _candidates(
         self, reader: Reader, line: Line, place: int, first: int, stop: int
     ) -> list[tuple[Any, ...]]:
-        """(seq, status, text) of steps that may fit; the text only where it has to be looked at."""
+        """(seq, status, kind, text, size) of the first steps that may fit; the text, and so a
+        bound, only where it has to be looked at."""
         part, wanted = line[place], self._wanted
         conditions, values = search_conditions(wanted.steps, wanted.steps.words)
         if wanted.cell is not None:
             conditions += " AND strpos(s.body::text, %s) > 0"
             values.append(f'"cellId":{json.dumps(wanted.cell)}')
+        values = [part.end_event, part.session, first, stop, *values]
         # What is put into the text is written here; values go beside it.
-        text = "s.body::text" if wanted.texts else "NULL"
-        statement = _CANDIDATES.format(text=text, conditions=conditions)
-        return await reader._ask(statement, [part.end_event, part.session, first, stop, *values])
+        if wanted.texts:
+            return await reader._ask(_TEXTS.format(conditions=conditions), [*values, _BYTES])
+        return await reader._ask(_CANDIDATES.format(conditions=conditions), values)
 
     def _fit(self, rows: Sequence[tuple[Any, ...]], ended: dict[int, Status]) -> list[int]:
         wanted = self._wanted
         words = [word.lower() for word in wanted.steps.words]
         found = []
-        for seq, status, kind, text in rows:
+        for seq, status, kind, text, _ in rows:
             now = ended.get(seq, status) or "running"
             if wanted.steps.ended and now not in wanted.steps.ended:
                 continue
