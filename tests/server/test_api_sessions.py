@@ -41,6 +41,7 @@ def client(api: JupyterServer) -> httpx.Client:
     return api.client("alice")
 
 
+@pytest.fixture(scope="module")
 def history(database: Database) -> str:
     """One of everything, with network rows, notices and an artifact."""
 

@@ -27,6 +27,7 @@ def client(server: JupyterServer) -> httpx.Client:
     return server.client("alice")
 
 
+@pytest.fixture
 def session(database: Database) -> str:
     return str(with_log(database, lambda log: log.begin(kernel="python3")))
 
