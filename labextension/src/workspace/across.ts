@@ -94,12 +94,17 @@ export class Across {
       }
       return this._put(name, await this._bytes(path), toFolder, ask);
     }
+    const children =
+      this._contents.driveName(path) === DRIVE
+        ? await this._drive.whole(this._contents.localPath(path), MOST_FILES)
+        : await this._children(path);
     const folder = await this._folder(name, toFolder, ask);
     if (folder === null) {
       return null;
     }
-    for (const child of await this._children(path)) {
-      await this._copy(child.path, folder, ask, budget);
+    for (const each of children) {
+      const child = under(path, nameOf(each.path));
+      await this._copy(child, folder, ask, budget);
     }
     return folder;
   }

@@ -64,6 +64,20 @@ export class WorkspaceDrive implements Contents.IDrive {
     }
   }
 
+  /** All of a folder. Rejects where it has more than `most`: a part would be taken for the whole. */
+  async whole(localPath: string, most: number): Promise<readonly Contents.IModel[]> {
+    const place = this._place(localPath);
+    const { entries, total, more } = await told(this._files.folder(place, most));
+    if (more) {
+      const name = place.path === '' ? 'The workspace' : nameOf(place.path);
+      throw new DriveError(
+        `${name} has ${total.toLocaleString()} entries, and at most ${most.toLocaleString()} are copied at once. Pack it into an archive first.`,
+        { status: 413 }
+      );
+    }
+    return entries.map(each => modelOf(place, each));
+  }
+
   /** How much of a folder is listed; null: all of it. */
   partial(localPath: string): IPartial | null {
     return this._partial.get(localPath) ?? null;
