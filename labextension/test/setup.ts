@@ -20,7 +20,10 @@ if (typeof window !== 'undefined') {
       matches: false,
       media: query,
       addEventListener: () => undefined,
-      removeEventListener: () => undefined
+      removeEventListener: () => undefined,
+      // FAST, of JupyterLab's toolbars, still has these.
+      addListener: () => undefined,
+      removeListener: () => undefined
     }) as unknown as MediaQueryList;
   window.DragEvent ??= class DragEvent extends MouseEvent {} as typeof window.DragEvent;
   window.requestIdleCallback ??= act =>

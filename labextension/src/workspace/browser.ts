@@ -1,13 +1,21 @@
 // JupyterLab's file browser as the Workspace uses it: it takes the focus, and what comes in is told once.
 
 import { ToolbarButton } from '@jupyterlab/apputils';
-import { FileBrowser } from '@jupyterlab/filebrowser';
+import { DirListing, FileBrowser } from '@jupyterlab/filebrowser';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { fileUploadIcon } from '@jupyterlab/ui-components';
 
+import { WorkspaceListing } from './listing';
 import { WorkspaceModel } from './model';
 
 export class WorkspaceBrowser extends FileBrowser {
+  /** What it was made with. */
+  declare readonly model: WorkspaceModel;
+
+  protected override createDirListing(options: DirListing.IOptions): DirListing {
+    return new WorkspaceListing(options);
+  }
+
   /** Activated, it has the focus in its list, at the file that had it last. */
   protected override onActivateRequest(): void {
     this.listing.activate();

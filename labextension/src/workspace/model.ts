@@ -24,6 +24,25 @@ export class WorkspaceModel extends FilterFileBrowserModel {
     return this._listed;
   }
 
+  /** Nobody looks at it any more; what comes in is still told of, when it fails, before it ends. */
+  leave(): void {
+    this._left = true;
+    if (this._coming === 0) {
+      this.dispose();
+    }
+  }
+
+  /** Disposed meanwhile, it has nothing to look at; JupyterLab's own rejects then. */
+  override async refresh(): Promise<void> {
+    try {
+      await super.refresh();
+    } catch (error) {
+      if (!this.isDisposed) {
+        throw error;
+      }
+    }
+  }
+
   /** How many files are on their way in. */
   get coming(): number {
     return this._coming;
@@ -64,12 +83,14 @@ export class WorkspaceModel extends FilterFileBrowserModel {
 
   private _count(change: number): void {
     this._coming += change;
-    if (!this.isDisposed) {
-      this._comingChanged.emit();
+    this._comingChanged.emit();
+    if (this._left && this._coming === 0) {
+      this.dispose();
     }
   }
 
   private _coming = 0;
+  private _left = false;
   private readonly _listed = new Signal<this, void>(this);
   private readonly _comingChanged = new Signal<this, void>(this);
   private readonly _failed = new Signal<this, unknown>(this);

@@ -132,6 +132,7 @@ export class WorkspaceSection extends Panel {
     this._parts.connection.restored.disconnect(this._onRestored, this);
     this._follow(null);
     this._building?.dispose();
+    this._leave();
     clearTimeout(this._timer);
     super.dispose();
   }
@@ -204,9 +205,19 @@ export class WorkspaceSection extends Panel {
 
   // what is shown -----------------------------------------------------------------------------
 
-  private _close(): void {
-    this._browser?.dispose();
+  private _leave(): void {
+    const browser = this._browser;
     this._browser = null;
+    if (browser !== null) {
+      browser.dispose();
+      browser.model.leave();
+    }
+  }
+
+  private _close(): void {
+    this._building?.dispose();
+    this._building = null;
+    this._leave();
     this._shown = null;
     this._own = null;
     this._told = NOTHING;
@@ -216,7 +227,7 @@ export class WorkspaceSection extends Panel {
   private _show(session: string, at: number | null): void {
     this._building?.dispose();
     this._building = null;
-    this._browser?.dispose();
+    this._leave();
     this._shown = { session, at };
     this._own = this._session?.id ?? null;
     this._told = { ...NOTHING, session: true, at };
@@ -227,7 +238,7 @@ export class WorkspaceSection extends Panel {
     void this._browser.model.cd(`/${topOf(session, at)}`);
   }
 
-  private _newBrowser(session: string, at: number | null): FileBrowser {
+  private _newBrowser(session: string, at: number | null): WorkspaceBrowser {
     const { documents, across, ask, translator, trans } = this._parts;
     const model = new WorkspaceModel(
       {
@@ -242,9 +253,10 @@ export class WorkspaceSection extends Panel {
       across,
       ask
     );
-    model.connectionFailure.connect((_, error) => this._onProblem(error));
-    model.listed.connect(() => this._onListed(model));
-    model.comingChanged.connect(() => this._say({ coming: model.coming }));
+    const isShown = (): boolean => this._browser?.model === model;
+    model.connectionFailure.connect((_, error) => isShown() && this._onProblem(error));
+    model.listed.connect(() => isShown() && this._onListed(model));
+    model.comingChanged.connect(() => isShown() && this._say({ coming: model.coming }));
     model.failed.connect((_, error) => this._fail(error));
     this._numbers += 1;
     const browser = new WorkspaceBrowser({
@@ -282,11 +294,9 @@ export class WorkspaceSection extends Panel {
   }
 
   private _onListed(model: WorkspaceModel): void {
-    if (this._browser?.model === model) {
-      const { contents } = this._parts.documents.services;
-      const partial = this._parts.drive.partial(contents.localPath(model.path));
-      this._say({ problem: null, partial });
-    }
+    const { contents } = this._parts.documents.services;
+    const partial = this._parts.drive.partial(contents.localPath(model.path));
+    this._say({ problem: null, partial });
   }
 
   private _onProblem(error: unknown): void {
@@ -375,7 +385,7 @@ export class WorkspaceSection extends Panel {
   /** The session's id when the files were shown: another one means a rewind. */
   private _own: string | null = null;
   private _shown: { session: string; at: number | null } | null = null;
-  private _browser: FileBrowser | null = null;
+  private _browser: WorkspaceBrowser | null = null;
   private _building: Building | null = null;
   private _stale = false;
   private _numbers = 0;
