@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from reprise.jupyter.static.bundle import ORIGINAL
-from reprise.log.model import Actor, OutputEntry, outputs_hash
+from reprise.log.model import Actor, NewStep, OutputEntry, outputs_hash
 from reprise.log.model import NewOutcome as Outcome
 from reprise.log.postgres import Log
 from tests.fixtures.agent_server import refused
@@ -137,6 +137,15 @@ def test_a_step_is_shown_in_as_few_messages_as_lead_to_the_same(
     # Whose display it updated is told with it.
     assert shown(client, session, 2)["touched"] == [{"cell": "a", "seq": 0}]
     assert shown(client, session, 2, after="0.0")["touched"] == [{"cell": "a", "seq": 0}]
+
+
+def test_a_step_that_is_no_cell_is_shown_as_well(client: httpx.Client, database: Database) -> None:
+    command = NewStep("command", {"shell": "pip list"}, ENVIRONMENT, AT)
+    restart = NewStep("restart", {"emptied": False}, ENVIRONMENT, AT)
+    session = history(database, [Part(command, (text("pandas 2.3"),)), Part(restart)])
+    said = {"name": "stdout", "text": "pandas 2.3"}
+    assert shown(client, session, 0)["messages"] == [["stream", said]]
+    assert shown(client, session, 1)["messages"] == []
 
 
 def test_nothing_of_a_static_session_is_an_original(

@@ -156,7 +156,7 @@ export class Acts {
     if (at === null) {
       return null;
     }
-    return this.told(notRun, async () => {
+    return this.told(notRun, () => {
       const job = orRefusal(at);
       const summary = job.summary as { seq?: unknown; outcome?: unknown } | null;
       const made = typeof summary?.seq === 'number' ? summary.seq : null;
@@ -174,7 +174,7 @@ export class Acts {
   }
 
   /** Does something; what went wrong is told in a dialog, with what state things are in. */
-  async told<T>(title: string, work: () => Promise<T>): Promise<T | null> {
+  async told<T>(title: string, work: () => T | Promise<T>): Promise<T | null> {
     try {
       return await work();
     } catch (error) {

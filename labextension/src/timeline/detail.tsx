@@ -6,11 +6,12 @@ import type { CommandRegistry } from '@lumino/commands';
 import * as React from 'react';
 
 import type { IApi } from '../api/tokens';
+import { useAsked } from '../parts/asked';
 import { ErrorNotice, Loading, Notice } from '../parts/notices';
 import type { ISafeRendering } from '../parts/tokens';
 import { count, exact, moment, size } from '../parts/words';
 import { Outputs } from './outputs';
-import { firstLines } from './shown';
+import { asEntry, asOutputs, firstLines } from './shown';
 import { asStep } from './step';
 import type { IFact, IStep } from './step';
 import { text } from './told';
@@ -76,7 +77,7 @@ export class DetailWidget extends ReactWidget {
 function Detail(
   props: IDetailOptions & { readonly session: string; readonly row: IStepRow }
 ): React.JSX.Element {
-  const { session, row, trans, state, leave, close } = props;
+  const { session, row, trans, leave, close } = props;
   const [loaded, error, again] = useStep(props.api, session, row);
   const end = endSentence(trans, row.outcome);
   return (
@@ -118,9 +119,7 @@ function Detail(
       )}
       {error !== null && <ErrorNotice error={error} trans={trans} again={again} />}
       {loaded === null && error === null && <Loading trans={trans} />}
-      {loaded !== null && (
-        <StepBody {...props} loaded={loaded} newest={(state.history?.total ?? 0) - 1} />
-      )}
+      {loaded !== null && <StepBody {...props} loaded={loaded} />}
     </article>
   );
 }
@@ -203,10 +202,9 @@ function StepBody(
   props: IDetailOptions & {
     readonly session: string;
     readonly loaded: ILoaded;
-    readonly newest: number;
   }
 ): React.JSX.Element {
-  const { trans, rendering, commands, session, loaded } = props;
+  const { trans, commands, session, loaded } = props;
   const { step, network } = loaded;
   const { actor } = step;
   return (
@@ -237,20 +235,7 @@ function StepBody(
       </Section>
       {(step.outputs.length > 0 || step.leftOut.length > 0 || step.more) && (
         <Section title={trans.__('Showed')}>
-          <Outputs outputs={step.outputs} rendermime={rendering.rendermime} trans={trans} />
-          {step.leftOut.map((bytes, index) => (
-            <p key={index} className="jp-Reprise-rest">
-              {trans.__(
-                'An output of %1 is too large to show here. It stands whole in the log.',
-                size(bytes)
-              )}
-            </p>
-          ))}
-          {step.more && (
-            <p className="jp-Reprise-rest">
-              {trans.__('More came after this. View the notebook as of here to see all of it.')}
-            </p>
-          )}
+          <Shown {...props} step={step} />
         </Section>
       )}
       {step.kind !== 'upload' && step.seq > 0 && (
@@ -298,6 +283,42 @@ function StepBody(
           </dd>
         </dl>
       </Section>
+    </>
+  );
+}
+
+/** What the step showed, as the router published it: of a static session nothing is an original. */
+function Shown(
+  props: IDetailOptions & { readonly session: string; readonly step: IStep }
+): React.JSX.Element {
+  const { api, session, step, rendering, trans } = props;
+  const { seq, outcome, execution_count: number } = step;
+  const asked = useAsked(`${session} ${seq} ${outcome}`, async signal => {
+    const told = await api.get('/sessions/{session}/steps/{seq}/shown', {
+      params: { path: { session, seq } },
+      signal
+    });
+    return { outputs: asOutputs(told.messages.map(asEntry), number), left: told.left_out };
+  });
+  if (asked.value === undefined) {
+    return asked.error === undefined ? (
+      <Loading trans={trans} />
+    ) : (
+      <ErrorNotice error={asked.error} trans={trans} again={asked.again} />
+    );
+  }
+  const { outputs, left } = asked.value;
+  return (
+    <>
+      <Outputs outputs={outputs} rendermime={rendering.rendermime} trans={trans} />
+      {left !== null && (
+        <p className="jp-Reprise-rest">
+          {trans.__(
+            '%1 of it is too large to show here. It stands whole in the log.',
+            size(left.bytes)
+          )}
+        </p>
+      )}
     </>
   );
 }

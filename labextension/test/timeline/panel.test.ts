@@ -1,11 +1,13 @@
 /** The Timeline shows what was asked for, and nothing that comes by itself takes its place. */
 
+import { RenderMimeRegistry, standardRendererFactories } from '@jupyterlab/rendermime';
 import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
+import { SafeRendering } from '../../src/parts/rendering';
 import type { IAttached } from '../../src/sessions/tokens';
 import { KnownSessions } from '../../src/timeline/known';
 import { TimelinePanel } from '../../src/timeline/panel';
@@ -40,7 +42,7 @@ class Notebooks {
   }
 }
 
-let sessions: object[];
+let answers: Record<string, object>;
 let session: Session;
 let notebooks: Notebooks;
 let timeline: Timeline;
@@ -49,7 +51,7 @@ let state: TimelineState;
 let panel: TimelinePanel;
 
 beforeEach(async () => {
-  sessions = [];
+  answers = {};
   session = new Session();
   session.append(20);
   notebooks = new Notebooks([new Notebook('a'), new Notebook('b')]);
@@ -57,14 +59,16 @@ beforeEach(async () => {
   const api = {
     connection: { line: { state: 'online' }, changed: new Signal({}) },
     get: (path: string) =>
-      path === '/sessions' ? Promise.resolve({ sessions }) : new Promise(() => undefined)
+      path in answers ? Promise.resolve(answers[path]) : new Promise(() => undefined)
   };
   known = new KnownSessions(api as never);
   state = new TimelineState(timeline, known, notebooks as never);
   panel = new TimelinePanel({
     api: api as never,
     commands: new CommandRegistry(),
-    rendering: {} as never,
+    rendering: new SafeRendering(
+      new RenderMimeRegistry({ initialFactories: standardRendererFactories })
+    ),
     state,
     translator: nullTranslator
   });
@@ -111,6 +115,31 @@ describe('the detail of a step', () => {
     expect(state.step?.seq).toBe(20);
   });
 
+  it('has what the router published, and never the original that the record has', async () => {
+    answers['/sessions/{session}/network'] = { network: [] };
+    answers['/sessions/{session}/steps/{seq}'] = {
+      ...session.steps[15],
+      payload: { content: { code: 'show()' } },
+      environment: 'e',
+      digest: 'd',
+      chain: null,
+      outputs: [['display_data', { data: { 'text/html': '<b>the original</b>' } }, {}, []]],
+      outputs_left_out: [],
+      outputs_next: null,
+      late_outputs: [],
+      late_outputs_next: null
+    };
+    answers['/sessions/{session}/steps/{seq}/shown'] = {
+      messages: [['display_data', { data: { 'text/plain': 'held back: JavaScript' } }]],
+      left_out: { outputs: 1, bytes: 9_000_000 }
+    };
+    await press(15);
+    const detail = (): string => panel.node.querySelector('article')?.textContent ?? '';
+    await expect.poll(detail).toContain('held back: JavaScript');
+    expect(detail()).toContain('9.0 MB of it is too large to show here.');
+    expect(detail()).not.toContain('the original');
+  });
+
   it('is of no session that was left while it was asked for', async () => {
     session.append(1000);
     await state.history?.refresh();
@@ -130,7 +159,8 @@ describe('the detail of a step', () => {
 describe('the list', () => {
   it('keeps what was selected when it becomes known where the session comes from', async () => {
     await press(15);
-    sessions = [{ id: 'a', name: 'churn', notebook: null, parent: 'z', fork_seq: 17, last_at: '' }];
+    const a = { id: 'a', name: 'churn', notebook: null, parent: 'z', fork_seq: 17, last_at: '' };
+    answers['/sessions'] = { sessions: [a] };
     await known.refresh();
     await settled();
     expect(state.origin).toEqual({ parent: 'z', seq: 17 });
