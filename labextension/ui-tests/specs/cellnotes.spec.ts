@@ -129,6 +129,7 @@ const ATTACK = `
 <form action="/api/terminals" method="post"><button>Send</button></form>
 <video autoplay src="${EVIL}/video"></video>
 <a href="javascript:parent.pwned=6">bad link</a> <a href="${EVIL}/good" ping="${EVIL}/ping">good link</a>
+<a data-reprise-address="/lab/own">own address</a>
 `;
 
 test('what an agent’s output holds runs nothing, loads nothing and leads nowhere by itself', async ({
@@ -178,6 +179,7 @@ test('what an agent’s output holds runs nothing, loads nothing and leads nowhe
   ]) {
     await expect(inside.locator(gone)).toHaveCount(0);
   }
+  await expect(inside.locator('[data-reprise-address]')).toHaveText('good link');
 
   await expect(attacked.locator('.jp-Reprise-static')).toHaveText(
     'Scripts in this output are off: an agent made it.Why'

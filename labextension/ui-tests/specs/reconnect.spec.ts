@@ -28,10 +28,13 @@ import {
 /** JupyterLab's own, modal: it has said that the server could not be reached. */
 async function closeNotice(page: Page): Promise<void> {
   const close = page.locator('.jp-Dialog').getByRole('button', { name: 'Close' });
-  if (await close.isVisible()) {
-    await close.click();
-  }
-  await expect(page.locator('.jp-Dialog')).toHaveCount(0);
+  // It may come between a look and the next one.
+  await expect(async () => {
+    if (await close.isVisible()) {
+      await close.click({ timeout: 1_000 });
+    }
+    await expect(page.locator('.jp-Dialog')).toHaveCount(0, { timeout: 1_000 });
+  }).toPass();
 }
 
 test('without a network a cell goes on, and the page catches up when it is back', async ({
