@@ -35,7 +35,7 @@ export function same(one: IItem, other: IItem): boolean {
 export function messageOf(words: string, items: readonly IItem[]): IMessage {
   let room = MOST_ALL;
   const blocks = items.map(item => {
-    const content = cut(item.content, Math.min(MOST_EACH, room), item.more);
+    const content = contentOf(item, room);
     room -= Math.min(item.content.length, MOST_EACH, room);
     const head = `<brought kind="${item.kind}" name="${attribute(item.name)}" title="${attribute(
       item.title.slice(0, MOST_TITLE)
@@ -46,6 +46,11 @@ export function messageOf(words: string, items: readonly IItem[]): IMessage {
     text: [words.trim(), ...blocks].filter(each => each !== '').join('\n\n'),
     brought: items.map(({ kind, name }) => ({ kind, name }))
   };
+}
+
+/** What the model reads of a thing that is brought. room: characters that a message has left. */
+export function contentOf(item: IItem, room = MOST_ALL): string {
+  return cut(item.content, Math.min(MOST_EACH, room), item.more);
 }
 
 /** A message taken apart again. Only what stands at its end in our own form was brought. */

@@ -9,7 +9,7 @@ import type { IAnnouncer } from '../parts/tokens';
 import { exact, firstLine } from '../parts/words';
 import { optionId, SuggestionList } from './list';
 import { IQuery, queryAt, replaced } from './mentions';
-import type { IItem } from './message';
+import { contentOf, type IItem } from './message';
 import { Meter } from './meter';
 import { ILimits, MeterView } from './meterview';
 import { IFound, ISources, ISuggestion, suggestionsFor } from './suggestions';
@@ -147,7 +147,7 @@ function Chips(props: { writing: Writing; trans: TranslationBundle }): React.JSX
       </ul>
       {shown !== undefined && (
         <pre id={id} className="jp-Reprise-chip-content" tabIndex={0}>
-          {shown.content === '' ? exact(shown.more) : exact(shown.content)}
+          {exact(contentOf(shown))}
         </pre>
       )}
     </div>

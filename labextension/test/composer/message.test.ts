@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 
 import {
+  contentOf,
   IItem,
   messageOf,
   MOST_ALL,
@@ -78,6 +79,10 @@ describe('a message', () => {
     );
     expect(many.text.length).toBeLessThan(MOST_ALL + 10_000);
     expect(many.brought).toHaveLength(30);
+    // Its chip shows just that.
+    const shown = contentOf(item('a', long, 'read_notebook shows it.')).split('\n');
+    expect(shown.map(line => line.length)).toEqual([MOST_EACH, 72]);
+    expect(one).toContain(shown[1]);
     // A character of two halves is not cut in the middle.
     const pair = messageOf('W', [item('a', 'x'.repeat(MOST_EACH - 1) + '😀')]).text;
     // It throws at half of one.

@@ -3,7 +3,15 @@
 import type { Locator, Page } from '@playwright/test';
 
 import { pastConversation } from '../fixtures/history';
-import { accessible, expect, openNotebook, runCell, setTheme, test } from '../fixtures/lab';
+import {
+  accessible,
+  dismissLost,
+  expect,
+  openNotebook,
+  runCell,
+  setTheme,
+  test
+} from '../fixtures/lab';
 
 const CHAT = '.jp-Reprise-chat';
 
@@ -166,7 +174,11 @@ test('a turn is stopped, goes on, is undone and said otherwise; a reload shows t
   const [session] = (await server.api('GET', 'conversations?limit=1')).conversations;
   const { files } = await server
     .api('GET', `sessions/${session.session}/files`)
-    .catch(() => ({ files: [] }));
+    .catch((error: Error) => {
+      // A session without a step has no files.
+      expect(error.message).toMatch(/: (404|409|503) /);
+      return { files: [] };
+    });
   expect(JSON.stringify(files)).not.toContain('a.txt');
 });
 
@@ -190,11 +202,7 @@ test('an overloaded model is waited for in sight; a failure says what to do', as
   await expect(turn(page, 1).getByRole('button', { name: 'Continue' })).toBeVisible();
 });
 
-test('the server goes and comes back: nothing is lost, and a token that expired is said', async ({
-  page,
-  server,
-  name
-}) => {
+test('the server goes and comes back: nothing is lost', async ({ page, server, name }) => {
   await server.notebook(`${name}.ipynb`, ['x = 1']);
   await server.script('hello', [{ say: 'Hello.' }]);
   await server.script('again', [{ say: 'Hello again.' }]);
@@ -202,11 +210,11 @@ test('the server goes and comes back: nothing is lost, and a token that expired 
   await say(page, 'Say hello.');
   await expect(turn(page, 1)).toContainText('Hello.');
   const chat = page.locator(CHAT);
+  // JupyterLab says it, too, sooner or later, in a dialog that keeps the focus.
+  await dismissLost(page);
   await server.server('stop');
   await expect(chat).toContainText(/Connection lost\. What you see is as of/);
   await expect(turn(page, 1)).toContainText('Hello.');
-  // JupyterLab says it, too, in a dialog that keeps the focus.
-  await page.locator('.jp-Dialog').getByRole('button', { name: 'Close' }).click();
   await server.server('start');
   await expect(chat).not.toContainText('Connection lost');
   await say(page, 'Say it again.');

@@ -1,6 +1,6 @@
 // Without a key for a model, the chat says what is missing, and all else works.
 
-import { accessible, openNotebook, test, expect } from '../fixtures/lab';
+import { accessible, expect, openNotebook, runCell, test } from '../fixtures/lab';
 import { CHAT } from '../fixtures/asking';
 
 test.use({ serve: { noKey: true } });
@@ -13,4 +13,5 @@ test('the panel says what is missing, and all else works', async ({ page, server
     'No model key on the server. All else works. Set ANTHROPIC_API_KEY and restart it.'
   );
   await accessible(page, CHAT);
+  await runCell(page, 0);
 });
