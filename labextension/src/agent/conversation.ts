@@ -48,7 +48,10 @@ export class OpenConversation implements IConversation, IDisposable {
     this._line.told.connect(this._onTold, this);
     this._line.changed.connect(this._onLine, this);
     this._frames = new Frames(() => {
-      this._changed.emit();
+      if (this._changes) {
+        this._changes = false;
+        this._changed.emit();
+      }
       if (this._streams) {
         this._streams = false;
         this._streamed.emit();
@@ -144,7 +147,7 @@ export class OpenConversation implements IConversation, IDisposable {
     if (!this._model.turns.some(each => each.turn === turn)) {
       // Its entry is on the way. Who looks meanwhile is not told that nothing runs.
       this._running = true;
-      this._frames.mark();
+      this._mark();
     }
   }
 
@@ -219,7 +222,7 @@ export class OpenConversation implements IConversation, IDisposable {
   /** Read title and notebook anew. */
   async refreshInfo(): Promise<void> {
     this._info = await this._api.get('/conversations/{conversation}', this._path);
-    this._frames.mark();
+    this._mark();
   }
 
   reconnect(): void {
@@ -240,7 +243,6 @@ export class OpenConversation implements IConversation, IDisposable {
     this._frames.dispose();
     clearInterval(this._looking);
     this._api.connection.restored.disconnect(this._openAgain, this);
-    this._api.connection.restored.disconnect(this._bringAgain, this);
     Signal.clearData(this);
   }
 
@@ -278,7 +280,7 @@ export class OpenConversation implements IConversation, IDisposable {
       for (const each of now.questions) {
         this._pressed.set(each.id, { yours, decision: each.decision, frame: each.frame });
       }
-      this._frames.mark();
+      this._mark();
       this._take(await this._history.newestTurns(now));
     } catch (error) {
       if (this.isDisposed) {
@@ -311,7 +313,7 @@ export class OpenConversation implements IConversation, IDisposable {
     if (this._refused.is !== 'refused') {
       this._api.connection.restored.connect(this._openAgain, this);
     }
-    this._frames.mark();
+    this._mark();
   }
 
   private _openAgain(): void {
@@ -330,35 +332,28 @@ export class OpenConversation implements IConversation, IDisposable {
         this._entries = [...earlier, ...this._entries];
         this._model = foldAll(EMPTY, this._entries);
         this._whole = true;
-        this._frames.mark();
+        this._mark();
       }
     } catch (error) {
       if (!(error instanceof ApiError)) {
         throw error;
       }
-      if (!this.isDisposed) {
-        this._api.connection.restored.connect(this._bringAgain, this);
-      }
+      this._lacks = true;
     }
-  }
-
-  private _bringAgain(): void {
-    this._api.connection.restored.disconnect(this._bringAgain, this);
-    void this._bringEarlier();
   }
 
   private _take(found: { base: Conversation; entries: readonly Entry[]; whole: boolean }): void {
     this._entries = found.entries;
     this._model = foldAll(found.base, found.entries);
     this._whole = found.whole;
-    this._frames.mark();
+    this._mark();
   }
 
   private _onLine(): void {
     if (this._line.state.is !== 'live') {
       this._draft = [];
     }
-    this._frames.mark();
+    this._mark();
   }
 
   private _onTold(_: Line, told: Told): void {
@@ -370,13 +365,13 @@ export class OpenConversation implements IConversation, IDisposable {
         this._stopping = false;
         this._draft = [];
         this._catching = true;
-        this._frames.mark();
+        this._mark();
         break;
       case 'told':
         // A turn that ended while what was missed was told: its end is among that.
         this._catching = false;
         this._running &&= this._model.open;
-        this._frames.mark();
+        this._mark();
         break;
       case 'entry': {
         const entry = told['entry'] as Entry;
@@ -410,23 +405,23 @@ export class OpenConversation implements IConversation, IDisposable {
           decision: wordOrNull(told['decision']),
           frame: wordOrNull(told['frame'])
         });
-        this._frames.mark();
+        this._mark();
         break;
       case 'stopping':
         this._stopping = true;
-        this._frames.mark();
+        this._mark();
         break;
       case 'note':
       case 'cut':
         this._notes = [...this._notes, word(told['text'])];
-        this._frames.mark();
+        this._mark();
         break;
       case 'ended':
         this._running = false;
         this._stopping = false;
         this._draft = [];
         this._outputs.clear();
-        this._frames.mark();
+        this._mark();
         break;
       default:
         break;
@@ -434,6 +429,12 @@ export class OpenConversation implements IConversation, IDisposable {
     this._told.emit(told);
   }
 
+  private _mark(): void {
+    this._changes = true;
+    this._frames.mark();
+  }
+
+  /** Only what comes for eyes: all that follows the model hears nothing of it. */
   private _stream(): void {
     this._streams = true;
     this._frames.mark();
@@ -471,12 +472,16 @@ export class OpenConversation implements IConversation, IDisposable {
       default:
         break;
     }
-    this._frames.mark();
+    this._mark();
     this._entered.emit(entry);
   }
 
   /** A turn that runs elsewhere (a terminal, another agent's client) is told by nobody: it is read. */
   private readonly _look = (): void => {
+    if (this._lacks && this._line.state.is === 'live') {
+      this._lacks = false;
+      void this._bringEarlier();
+    }
     if (this._model.open && !this._running && this._line.state.is === 'live') {
       void this._catchUp().catch((error: unknown) => {
         if (!(error instanceof ApiError)) {
@@ -509,6 +514,8 @@ export class OpenConversation implements IConversation, IDisposable {
   private _notes: readonly string[] = [];
   private _refused: LineState | null = null;
   private _whole = false;
+  /** What came before could not be had: it is asked for again. */
+  private _lacks = false;
   private _opening = false;
   private _begun = false;
   /** Between `hello` and `told`: what was missed is being told. */
@@ -517,6 +524,7 @@ export class OpenConversation implements IConversation, IDisposable {
   private _owner: string | null = null;
   private _running = false;
   private _stopping = false;
+  private _changes = false;
   private _streams = false;
   private _looking: ReturnType<typeof setInterval> | undefined;
 }

@@ -8,7 +8,7 @@ import { Agent } from '../../src/agent/service';
 import type { IConversation, IHeld } from '../../src/agent/tokens';
 import { Api } from '../../src/api/client';
 import { ApiError } from '../../src/api/tokens';
-import { FakeServer } from '../server';
+import { type Answer, type Asked, FakeServer } from '../server';
 import { OTHER, SESSION, Story } from './entries';
 
 const ID = '7d9a3c1e-3a2f-4c67-9c5a-0d7f6b1f00aa';
@@ -130,9 +130,18 @@ test('an open conversation shows what is stored, then what is told', async () =>
   expect(conversation.yours).toBe(true);
   const entered: string[] = [];
   conversation.entered.connect((_, entry) => entered.push(entry.kind));
+  let changes = 0;
+  conversation.changed.connect(() => (changes += 1));
   tell('delta', { delta: { type: 'text', index: 0, text: 'Bec' } });
   tell('delta', { delta: { type: 'text', index: 0, text: 'ause' } });
   await until(() => conversation.draft[0]?.text === 'Because');
+  changes = 0;
+  await new Promise<void>(resolve => {
+    conversation.streamed.connect(() => resolve());
+    tell('delta', { delta: { type: 'text', index: 0, text: '' } });
+  });
+  // Whoever follows the model draws nothing anew for a piece of an answer.
+  expect(changes).toBe(0);
   story.answered('Because.');
   tell('entry', { entry: story.entries.at(-2) });
   tellNewest();
@@ -257,6 +266,33 @@ test('the newest turns of a long one come first, all of it soon after', async ()
   expect(conversation.model.turns).toHaveLength(400);
   expect(conversation.entries.map(each => each.seq)).toEqual(story.entries.map(each => each.seq));
   expect(conversation.model.usage.costs).toEqual({ USD: '0.48' });
+});
+
+test('earlier turns that could not be had are asked for again', async () => {
+  for (let turn = 0; turn < 400; turn += 1) {
+    story.said(`turn ${turn}`).answered(`answer ${turn}`).ended();
+  }
+  let fails = false;
+  const answer = (asked: Asked): Answer => {
+    const after = Number(asked.query.after ?? -1);
+    if (fails && after < 100) {
+      return { status: 503, json: { error: { code: 'unavailable', message: 'Later.' } } };
+    }
+    fails = after > 1;
+    const found = story.entries
+      .filter(each => each.seq > after)
+      .slice(0, Number(asked.query.limit));
+    const last = found.at(-1)?.seq ?? after;
+    return { json: { entries: found, next: last + 1 < story.entries.length ? last : null } };
+  };
+  server.on('GET /conversations/{conversation}/entries', answer);
+  const conversation = open();
+  await until(() => conversation.model.turns.length > 0 && fails);
+  await new Promise(resolve => setTimeout(resolve, 300));
+  expect(conversation.whole).toBe(false);
+  fails = false;
+  await until(() => conversation.whole);
+  expect(conversation.model.turns).toHaveLength(400);
 });
 
 test('a turn of a thousand entries is shown whole', async () => {
