@@ -53,16 +53,9 @@ export const Card = React.memo(function Card(props: {
   const standing = standingOf(call, trans);
   const took = seconds(call);
   const verdict = verdictOf(call, trans);
-  const Caret = open ? caretDownEmptyIcon : caretRightIcon;
   return (
     <section className={`jp-Reprise-card jp-mod-${standing.tone}`} data-call={call.id}>
-      <button
-        className="jp-Reprise-card-head"
-        aria-expanded={open}
-        aria-controls={id}
-        onClick={() => choose(!open)}
-      >
-        <Caret.react tag="span" className="jp-Reprise-caret" />
+      <CardHead open={open} controls={id} press={() => choose(!open)}>
         <span className="jp-Reprise-card-verb">{verb}</span>
         {line !== '' && <code className="jp-Reprise-card-line">{exact(line)}</code>}
         <span className="jp-Reprise-card-end">
@@ -71,7 +64,7 @@ export const Card = React.memo(function Card(props: {
             .filter(each => each !== '')
             .join(' · ')}
         </span>
-      </button>
+      </CardHead>
       {open && (
         <div className="jp-Reprise-card-body" id={id}>
           <Body call={call} conversation={conversation} />
@@ -80,6 +73,28 @@ export const Card = React.memo(function Card(props: {
     </section>
   );
 });
+
+/** The line that opens and closes a card. */
+export function CardHead(props: {
+  open: boolean;
+  /** The id of what it opens. */
+  controls: string;
+  press: () => void;
+  children: React.ReactNode;
+}): React.JSX.Element {
+  const Caret = props.open ? caretDownEmptyIcon : caretRightIcon;
+  return (
+    <button
+      className="jp-Reprise-card-head"
+      aria-expanded={props.open}
+      aria-controls={props.controls}
+      onClick={props.press}
+    >
+      <Caret.react tag="span" className="jp-Reprise-caret" />
+      {props.children}
+    </button>
+  );
+}
 
 function Tone(props: { tone: 'busy' | 'asks' | 'ok' | 'warning' | 'error' }): React.JSX.Element {
   if (props.tone === 'busy') {
@@ -330,22 +345,15 @@ export function Reads(props: {
   const [open, setOpen] = React.useState(false);
   const id = React.useId();
   const { calls } = props.reads;
-  const Caret = open ? caretDownEmptyIcon : caretRightIcon;
   return (
     <section className="jp-Reprise-card jp-mod-ok">
-      <button
-        className="jp-Reprise-card-head"
-        aria-expanded={open}
-        aria-controls={id}
-        onClick={() => setOpen(!open)}
-      >
-        <Caret.react tag="span" className="jp-Reprise-caret" />
+      <CardHead open={open} controls={id} press={() => setOpen(!open)}>
         <span className="jp-Reprise-card-verb">{readsLine(calls, trans)}</span>
         <span className="jp-Reprise-card-end">
           <Tone tone="ok" />
           {trans.__('ok')} · {trans.__('allowed')}
         </span>
-      </button>
+      </CardHead>
       {open && (
         <div className="jp-Reprise-reads" id={id}>
           {calls.map(call => (

@@ -34,7 +34,12 @@ export function Pinned(props: { conversation: IConversation }): React.JSX.Elemen
             </p>
           )}
           {first.act === null ? (
-            <OwnQuestion key={first.id} question={first} conversation={conversation} />
+            <OwnQuestion
+              key={first.id}
+              question={first}
+              conversation={conversation}
+              pressed={id => answered.add(id)}
+            />
           ) : (
             <Approval
               key={first.id}
@@ -172,8 +177,10 @@ function Told(props: {
 function OwnQuestion(props: {
   question: Question;
   conversation: IConversation;
+  /** Called as it is answered. */
+  pressed: (question: string) => void;
 }): React.JSX.Element {
-  const { question, conversation } = props;
+  const { question, conversation, pressed } = props;
   const { trans } = useSurroundings();
   const now = useClock(true);
   const [words, setWords] = React.useState('');
@@ -181,6 +188,7 @@ function OwnQuestion(props: {
   const yours = conversation.yours;
   const answer = (given: string): void => {
     if (given.trim() !== '') {
+      pressed(question.id);
       answering.act(() => conversation.answer(question.id, given));
     }
   };
@@ -241,7 +249,7 @@ function OwnQuestion(props: {
 
 /**
  * How the approval that stood here ended, if it was not pressed in this page; until the next thing
- * happens. answered: those that were denied here without a frame.
+ * happens. answered: those that were answered here without a frame.
  */
 function useSettledElsewhere(
   conversation: IConversation,
@@ -255,6 +263,9 @@ function useSettledElsewhere(
       if (entry.kind === 'decided') {
         const decided = decidedOf(entry);
         const here = answered.has(decided.question) || pressedHere();
+        if (answered.has(decided.question) || focused('.jp-Reprise-pinned')) {
+          keepFocus();
+        }
         setWords(isOwn(conversation, decided.question) ? null : settledWords(decided, here, trans));
       } else if (entry.kind === 'said' || entry.kind === 'question' || entry.kind === 'ended') {
         setWords(null);
@@ -277,9 +288,23 @@ function isOwn(conversation: IConversation, question: string): boolean {
 /** Whether the focus is in a frame of this very page, or at the cell that it is about: then that is
  * where the press came from. */
 function pressedHere(): boolean {
-  return (
-    document.hasFocus() &&
-    document.activeElement?.closest('.jp-Reprise-decision, .jp-Reprise-cellmark') instanceof Element
+  return document.hasFocus() && focused('.jp-Reprise-decision, .jp-Reprise-cellmark');
+}
+
+function focused(within: string): boolean {
+  return document.activeElement?.closest(within) instanceof Element;
+}
+
+/** What had the focus goes away: it goes to where its answer comes, and never to another question. */
+function keepFocus(): void {
+  requestAnimationFrame(() =>
+    requestAnimationFrame(() => {
+      if (document.activeElement === null || document.activeElement === document.body) {
+        document
+          .querySelector<HTMLElement>('.jp-Reprise-chat .jp-Reprise-log')
+          ?.focus({ preventScroll: true });
+      }
+    })
   );
 }
 

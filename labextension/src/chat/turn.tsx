@@ -1,6 +1,5 @@
 /** One turn: what a person said, what the agent said and did. An article, drawn anew only when it changed. */
 
-import { caretDownEmptyIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
 import { partKey } from '../agent/fold';
@@ -8,7 +7,7 @@ import type { AskedPart, MarkPart, Part, Turn, WaitPart } from '../agent/model';
 import type { DraftBlock, IConversation } from '../agent/tokens';
 import { ErrorNotice } from '../parts/notices';
 import { count, duration, exact, moment } from '../parts/words';
-import { Card, Reads } from './card';
+import { Card, CardHead, Reads } from './card';
 import { drawn } from './cards';
 import { useAct, useConversation, useSurroundings } from './context';
 import { useDialogs } from './dialogs';
@@ -78,6 +77,12 @@ function You(props: { turn: Turn; conversation: IConversation }): React.JSX.Elem
   const yours = useConversation(conversation, each => each.yours);
   const running = useConversation(conversation, each => each.running);
   const [editing, edit] = React.useState(false);
+  const way = React.useRef<HTMLButtonElement>(null);
+  const done = (): void => {
+    edit(false);
+    // Back to where the focus came from, where that is still there.
+    requestAnimationFrame(() => way.current?.focus());
+  };
   const client = conversation.model.client;
   const others = turn.by === conversation.owner ? null : turn.by;
   return (
@@ -91,14 +96,14 @@ function You(props: { turn: Turn; conversation: IConversation }): React.JSX.Elem
         </time>
         <span className="jp-Reprise-you-ways">
           {yours && !running && !editing && (
-            <button className="jp-Reprise-quiet-button" onClick={() => edit(true)}>
+            <button ref={way} className="jp-Reprise-quiet-button" onClick={() => edit(true)}>
               {trans.__('Edit and resend')}
             </button>
           )}
         </span>
       </header>
       {editing ? (
-        <Editing turn={turn} conversation={conversation} done={() => edit(false)} />
+        <Editing turn={turn} conversation={conversation} done={done} />
       ) : (
         <Said text={turn.said} />
       )}
@@ -287,20 +292,13 @@ const Thinking = React.memo(function Thinking(props: {
   const { trans } = useSurroundings();
   const [open, setOpen] = React.useState(false);
   const id = React.useId();
-  const Caret = open ? caretDownEmptyIcon : caretRightIcon;
   const newest = props.text.trimEnd().split('\n').at(-1) ?? '';
   return (
     <section className="jp-Reprise-thinking">
-      <button
-        className="jp-Reprise-card-head"
-        aria-expanded={open}
-        aria-controls={id}
-        onClick={() => setOpen(!open)}
-      >
-        <Caret.react tag="span" className="jp-Reprise-caret" />
+      <CardHead open={open} controls={id} press={() => setOpen(!open)}>
         <span className="jp-Reprise-card-verb">{trans.__('Thinking')}</span>
         {props.open && !open && <span className="jp-Reprise-card-line">{exact(newest)}</span>}
-      </button>
+      </CardHead>
       {open && (
         <div className="jp-Reprise-thinking-text" id={id}>
           {exact(props.text)}

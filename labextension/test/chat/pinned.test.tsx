@@ -2,7 +2,7 @@
 
 import { nullTranslator } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
-import { act, fireEvent, render, screen } from '@testing-library/react';
+import { act, fireEvent, render, screen, waitFor } from '@testing-library/react';
 import * as React from 'react';
 import { afterEach, expect, it, vi } from 'vitest';
 
@@ -29,6 +29,10 @@ class FakeConversation {
     return PRESSED;
   }
 
+  answer(): Promise<void> {
+    return Promise.resolve();
+  }
+
   deny(): Promise<void> {
     return Promise.resolve();
   }
@@ -52,7 +56,10 @@ function shown(): FakeConversation {
   const around = { trans: nullTranslator.load('reprise') } as unknown as Surroundings;
   render(
     <SurroundingsProvider value={around}>
-      <Pinned conversation={conversation as unknown as IConversation} />
+      <div className="jp-Reprise-chat">
+        <div className="jp-Reprise-log" tabIndex={0} />
+        <Pinned conversation={conversation as unknown as IConversation} />
+      </div>
     </SurroundingsProvider>
   );
   return conversation;
@@ -81,7 +88,7 @@ it('is told of another tab, not of this one', () => {
   expect(screen.queryByText('Denied in another tab.')).not.toBeNull();
 });
 
-it('says nothing of the answer to a question of the model’s own', () => {
+it('says nothing of the answer to a question of the model’s own, and loses no focus', async () => {
   const conversation = shown();
   conversation.story.add('question', {
     id: 'q1',
@@ -92,7 +99,11 @@ it('says nothing of the answer to a question of the model’s own', () => {
     act: null
   });
   conversation.tells();
+  const option = screen.getByRole('button', { name: 'once' });
+  option.focus();
+  fireEvent.click(option);
   conversation.story.add('decided', { ...decided, decision: 'once', how: 'frame' });
   conversation.tells();
   expect(screen.queryByText('Allowed once in another tab.')).toBeNull();
+  await waitFor(() => expect(document.activeElement?.className).toBe('jp-Reprise-log'));
 });
