@@ -19,7 +19,7 @@ export function announceSession(
   let before = session.status;
   const changed = (): void => {
     const now = session.status;
-    const said = announcement(before.state, now, trans);
+    const said = announcement(before, now, trans);
     if (said !== null) {
       announcer[said.assertive ? 'assertive' : 'polite'](said.text);
     }

@@ -2,7 +2,7 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import type { INotice, ISessionStatus, SessionState } from '../sessions/tokens';
+import type { IDeath, INotice, ISessionStatus } from '../sessions/tokens';
 
 import { moment } from '../parts/words';
 
@@ -232,24 +232,30 @@ export function snapshotLine(status: ISessionStatus, trans: TranslationBundle): 
 
 /** What one hears when a state becomes another; null: nothing worth saying. */
 export function announcement(
-  before: SessionState,
+  before: ISessionStatus,
   status: ISessionStatus,
   trans: TranslationBundle
 ): { text: string; assertive: boolean } | null {
   const { state } = status;
-  if (state === before) {
+  if (state === before.state) {
     return null;
   }
   if (state === 'held' || state === 'failed') {
     return { text: stateLines(status, new Date(), trans).join(' '), assertive: true };
   }
-  if ((before === 'ready' || before === 'running') && status.death !== null) {
+  // A death is told until a later step has ended well, so it may be known from before a restart.
+  const went = state === 'resuming' || state === 'waiting' || !same(before.death, status.death);
+  if ((before.state === 'ready' || before.state === 'running') && status.death !== null && went) {
     return { text: deathLine(status, trans) ?? '', assertive: true };
   }
   if (state === 'stopped' || state === 'waiting') {
     return { text: stateLines(status, new Date(), trans).join(' '), assertive: false };
   }
   return null;
+}
+
+function same(before: IDeath | null, now: IDeath | null): boolean {
+  return before?.seq === now?.seq && before?.what === now?.what && before?.text === now?.text;
 }
 
 /** Of how many parts of a resume were passed between two moments: 25, 50, 75 or null. */

@@ -103,14 +103,21 @@ test('sizes and times', () => {
 test('screen readers hear of a sandbox that is gone, quarters and ends; of clocks never', () => {
   const ready = status({ state: 'ready' });
   const death = { seq: 3, what: 'signal', text: 'it was killed (signal 9)', limit: null };
-  expect(announcement('ready', status({ state: 'resuming', death }), trans)).toEqual({
+  expect(announcement(ready, status({ state: 'resuming', death }), trans)).toEqual({
     text: 'The sandbox went at step 3: it was killed (signal 9).',
     assertive: true
   });
-  expect(announcement('ready', ready, trans)).toBeNull();
-  expect(announcement('resuming', status({ state: 'stopped', resume }), trans)?.assertive).toBe(
-    false
-  );
+  expect(announcement(ready, ready, trans)).toBeNull();
+  const coming = status({ state: 'resuming' });
+  expect(announcement(coming, status({ state: 'stopped', resume }), trans)?.assertive).toBe(false);
+  // It is told until a later step has ended well, and is no news when the next one begins.
+  const back = status({ state: 'ready', death });
+  for (const state of ['running', 'starting', 'ended'] as const) {
+    expect(announcement(back, status({ state, death: { ...death } }), trans)).toBeNull();
+  }
+  expect(announcement(back, status({ state: 'resuming', death }), trans)?.assertive).toBe(true);
+  const other = { ...death, seq: 4 };
+  expect(announcement(back, status({ state: 'starting', death: other }), trans)).not.toBeNull();
   const at = (done: number): ISessionStatus =>
     status({ state: 'resuming', resume: { ...resume, done, total: 100 } });
   const said = Array.from({ length: 100 }, (_, done) => quarter(at(done), at(done + 1)));
