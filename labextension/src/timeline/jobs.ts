@@ -10,6 +10,11 @@ const WAIT = 20;
 /** Milliseconds until a server is asked again that did not answer. */
 const AGAIN = 2_000;
 
+/** Whether nothing more comes of a job. */
+export function isOver(job: Job): boolean {
+  return job.state !== 'queued' && job.state !== 'running';
+}
+
 /**
  * The job at its end, whatever that is; `tell` hears of each change before.
  *
@@ -24,7 +29,7 @@ export async function ended(
   signal?: AbortSignal
 ): Promise<Job> {
   let now = job;
-  while (now.state === 'queued' || now.state === 'running') {
+  while (!isOver(now)) {
     tell(now);
     if (signal?.aborted) {
       throw new ApiError(0, 'cancelled', 'Not waited for any longer. The work itself goes on.');
@@ -45,12 +50,12 @@ export async function ended(
   return now;
 }
 
-/** Whether a request failed for want of a server that answers, or that knows us. */
+/** Whether a request failed for want of a server that has time for it, or that knows us. */
 function isAway(error: unknown): boolean {
   return (
     error instanceof ApiError &&
     (['offline', 'not-authenticated'].includes(error.code) ||
-      [502, 503, 504].includes(error.status))
+      [429, 502, 503, 504].includes(error.status))
   );
 }
 

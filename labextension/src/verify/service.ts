@@ -3,7 +3,8 @@
 import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { ApiError, IApi, Schemas } from '../api/tokens';
+import { ApiError, IApi } from '../api/tokens';
+import { ended, isOver, Job } from '../timeline/jobs';
 import {
   IProgress,
   IVerification,
@@ -15,13 +16,6 @@ import {
   StepVerdict,
   VerifyState
 } from './tokens';
-
-type Job = Schemas['Job'];
-
-/** Seconds that the server may keep a question for something new. */
-const WAIT = 20;
-/** Milliseconds until a server that refused for a moment is asked again. */
-const AGAIN = 2_000;
 
 const NOTHING: IProgress = { text: '', done: null, total: null, counts: {} };
 
@@ -39,7 +33,6 @@ export class Verification implements IVerification, IDisposable {
     readonly session: string,
     readonly from: number
   ) {
-    _api.connection.restored.connect(this._onRestored, this);
     _api.events.connect(this._onEvent, this);
   }
 
@@ -109,6 +102,7 @@ export class Verification implements IVerification, IDisposable {
   }
 
   async begin(): Promise<void> {
+    this._following.abort();
     this._head = null;
     this._newer = null;
     this._job = null;
@@ -200,9 +194,7 @@ export class Verification implements IVerification, IDisposable {
       return;
     }
     this._isDisposed = true;
-    this._turn += 1;
-    this._stopWaiting?.();
-    this._api.connection.restored.disconnect(this._onRestored, this);
+    this._following.abort();
     this._api.events.disconnect(this._onEvent, this);
     this._disposed.emit();
     Signal.clearData(this);
@@ -210,51 +202,49 @@ export class Verification implements IVerification, IDisposable {
 
   /** Follow a job to its end, unless another one is followed by then. */
   private async _take(job: Job): Promise<void> {
-    this._turn += 1;
+    this._following.abort();
+    const following = new AbortController();
+    this._following = following;
     this._heard(job);
-    if (ended(job)) {
-      await this._finish(job);
+    if (isOver(job)) {
+      await this._finish(job, following.signal);
     } else {
-      void this._follow(job, this._turn);
+      void this._follow(job, following.signal);
     }
   }
 
-  private async _follow(job: Job, turn: number): Promise<void> {
-    let known = job;
-    while (turn === this._turn && !ended(known)) {
-      try {
-        known = await this._api.get('/jobs/{job}', {
-          params: { path: { job: known.id }, query: { version: known.version, wait: WAIT } }
-        });
-      } catch (error) {
-        if (turn !== this._turn) {
-          return;
-        }
-        if (isLost(error)) {
-          this._set('lost', null);
-          return;
-        }
-        await this._untilAgain();
-        continue;
+  private async _follow(job: Job, signal: AbortSignal): Promise<void> {
+    const tell = (now: Job): void => {
+      if (!signal.aborted) {
+        this._heard(now);
       }
-      if (turn === this._turn) {
-        this._heard(known);
+    };
+    try {
+      const last = await ended(this._api, job, tell, signal);
+      if (!signal.aborted) {
+        await this._finish(last, signal);
+      }
+    } catch (error) {
+      if (!signal.aborted) {
+        this._fail(error);
       }
     }
-    if (turn === this._turn) {
-      await this._finish(known);
-    }
+  }
+
+  /** It cannot be followed, or its report cannot be had. */
+  private _fail(error: unknown): void {
+    this._set(isLost(error) ? 'lost' : 'failed', isLost(error) ? null : asError(error));
   }
 
   /** What was heard of the job, told as it is. */
   private _heard(job: Job): void {
     this._job = job;
-    if (!ended(job)) {
+    if (!isOver(job)) {
       this._set(stateOf(job), null);
     }
   }
 
-  private async _finish(job: Job): Promise<void> {
+  private async _finish(job: Job, signal: AbortSignal): Promise<void> {
     if (job.state !== 'done') {
       this._set(
         stateOf(job),
@@ -262,17 +252,16 @@ export class Verification implements IVerification, IDisposable {
       );
       return;
     }
-    const turn = this._turn;
     try {
       const head = await this._api.get('/jobs/{job}/report', { params: { path: { job: job.id } } });
-      if (turn !== this._turn) {
+      if (signal.aborted) {
         return;
       }
       this._head = head;
       this._set('done', null);
     } catch (error) {
-      if (turn === this._turn) {
-        this._set(isLost(error) ? 'lost' : 'failed', isLost(error) ? null : asError(error));
+      if (!signal.aborted) {
+        this._fail(error);
       }
       return;
     }
@@ -312,23 +301,6 @@ export class Verification implements IVerification, IDisposable {
     }
   }
 
-  /** Until the line stands again, or a while has passed. */
-  private _untilAgain(): Promise<void> {
-    return new Promise(resolve => {
-      const done = (): void => {
-        clearTimeout(timer);
-        this._stopWaiting = null;
-        resolve();
-      };
-      const timer = setTimeout(done, AGAIN);
-      this._stopWaiting = done;
-    });
-  }
-
-  private _onRestored(): void {
-    this._stopWaiting?.();
-  }
-
   private _onEvent(_: unknown, event: { about: string; session?: string | undefined }): void {
     if (this._state === 'done' && event.about === 'job' && event.session === this.session) {
       void this._lookForNewer();
@@ -349,9 +321,8 @@ export class Verification implements IVerification, IDisposable {
   private _head: ReportHead | null = null;
   private _newer: number | null = null;
   private _failure: Error | null = null;
-  /** Counts what is followed, so that what was followed before is not heard any more. */
-  private _turn = 0;
-  private _stopWaiting: (() => void) | null = null;
+  /** Aborted, so that what was followed before is not heard any more. */
+  private _following = new AbortController();
   private _stopSoon = false;
   private _stoppedHere = false;
   private _isDisposed = false;
@@ -359,12 +330,8 @@ export class Verification implements IVerification, IDisposable {
   private readonly _disposed = new Signal<this, void>(this);
 }
 
-function ended(job: Job): boolean {
-  return job.state === 'done' || job.state === 'failed' || job.state === 'cancelled';
-}
-
 function stateOf(job: Job): VerifyState {
-  if (!ended(job) && job.cancelling) {
+  if (!isOver(job) && job.cancelling) {
     return 'stopping';
   }
   return job.state === 'cancelled' ? 'stopped' : job.state;
