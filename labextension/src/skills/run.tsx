@@ -1,10 +1,10 @@
 // Running a script of a skill as a step of the current notebook's session, with what it shows.
 
-import { UseSignal } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
 import { ErrorNotice, Notice } from '../parts/notices';
 import { exact } from '../parts/words';
+import type { INotebookSession, ISessions } from '../sessions/tokens';
 import { argumentsOf } from './arguments';
 import { useSkills } from './context';
 import { failureOf } from './importing';
@@ -27,6 +27,7 @@ export function RunScript(props: {
   standing: ISkills.Standing;
 }): React.JSX.Element {
   const { trans, sessions } = useSkills();
+  const session = useCurrent(sessions);
   if (sessions === null) {
     return <NoSession />;
   }
@@ -37,17 +38,32 @@ export function RunScript(props: {
       </Notice>
     );
   }
-  return (
-    <UseSignal signal={sessions.currentChanged} initialArgs={sessions.current}>
-      {() =>
-        sessions.current?.id ? (
-          <Runner {...props} session={sessions.current.id} notebook={sessions.current.path} />
-        ) : (
-          <NoSession />
-        )
-      }
-    </UseSignal>
+  return session?.id ? (
+    <Runner {...props} session={session.id} notebook={session.path} />
+  ) : (
+    <NoSession />
   );
+}
+
+/** The current notebook's session; drawn anew when that, its id (a rewind) or its path changes. */
+function useCurrent(sessions: ISessions | null): INotebookSession | null {
+  const [, redraw] = React.useReducer((count: number) => count + 1, 0);
+  React.useEffect(() => {
+    let followed: INotebookSession | null = null;
+    const follow = (): void => {
+      followed?.statusChanged.disconnect(redraw);
+      followed = sessions?.current ?? null;
+      followed?.statusChanged.connect(redraw);
+      redraw();
+    };
+    follow();
+    sessions?.currentChanged.connect(follow);
+    return () => {
+      sessions?.currentChanged.disconnect(follow);
+      followed?.statusChanged.disconnect(redraw);
+    };
+  }, [sessions]);
+  return sessions?.current ?? null;
 }
 
 function NoSession(): React.JSX.Element {

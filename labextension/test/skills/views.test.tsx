@@ -2,16 +2,18 @@
 
 import { nullTranslator } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
-import { cleanup, render, screen } from '@testing-library/react';
+import { act, cleanup, fireEvent, render, screen } from '@testing-library/react';
 import * as React from 'react';
 import { afterEach, expect, test, vi } from 'vitest';
 
+import { ISessions } from '../../src/sessions/tokens';
 import { Context, IContext, IOpener } from '../../src/skills/context';
 import { FindingList } from '../../src/skills/findings';
 import { SkillList } from '../../src/skills/list';
 import { mayDecide } from '../../src/skills/promoting';
 import { Source } from '../../src/skills/preview';
 import { entryOf } from '../../src/skills/requesting';
+import { RunScript } from '../../src/skills/run';
 import { ISkills } from '../../src/skills/tokens';
 import { me, promotion, version } from './catalog';
 
@@ -19,8 +21,13 @@ afterEach(cleanup);
 
 const open = { skill: vi.fn(), step: vi.fn() } as unknown as IOpener;
 
-function within(children: React.ReactNode, skills: Partial<ISkills> = {}): React.JSX.Element {
+function within(
+  children: React.ReactNode,
+  skills: Partial<ISkills> = {},
+  sessions: ISessions | null = null
+): React.JSX.Element {
   const context = {
+    sessions,
     skills: {
       changed: new Signal({}),
       cost: () => new Promise(() => undefined),
@@ -116,4 +123,23 @@ test('a huge text is shown in part, with its true size; a finding leads to its l
   expect(container.querySelector('.jp-Reprise-skill-findings b')).toBeNull();
   screen.getByRole('button', { name: 'a\\u202eb.md:4' }).click();
   expect(go).toHaveBeenCalledWith('a\u202eb.md', 4);
+});
+
+test('a script runs in the session that the notebook has now, also after a rewind', () => {
+  const session = { id: null as string | null, path: 'a.ipynb', statusChanged: new Signal({}) };
+  const sessions = { current: session, currentChanged: new Signal({}) } as unknown as ISessions;
+  const run = vi.fn(() => new Promise<ISkills.Job>(() => undefined));
+  render(
+    within(<RunScript reference="x@1" script="run.py" standing="trusted" />, { run }, sessions)
+  );
+  expect(screen.queryByRole('button', { name: 'Run as a step' })).toBeNull();
+  const becomes = (id: string): void =>
+    act(() => {
+      session.id = id;
+      session.statusChanged.emit(undefined);
+    });
+  becomes('before');
+  becomes('after the rewind');
+  fireEvent.click(screen.getByRole('button', { name: 'Run as a step' }));
+  expect(run).toHaveBeenCalledWith('after the rewind', 'x@1', 'run.py', []);
 });
