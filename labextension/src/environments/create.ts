@@ -37,7 +37,7 @@ export async function createNotebook(
     });
   } catch (error) {
     // Without the session in it, it would run somewhere else than was asked for.
-    await files.delete(path);
+    await files.delete(path).catch(() => undefined); // why it was not written is what counts
     throw error;
   }
   return path;

@@ -50,13 +50,21 @@ export async function changeEnvironment(
   }
   try {
     await environments.move(session, chosen);
-    await open.restart();
-    parts.announcer?.polite(trans.__('Now in the environment %1, without variables.', chosen));
   } catch (error) {
     // Not pressed: nothing was changed, and the person knows.
     if (!(error instanceof ApiError && error.code === 'cancelled')) {
       await showErrorMessage(trans.__('It stays in its environment'), asError(error));
     }
+    return;
+  }
+  try {
+    await open.restart();
+    parts.announcer?.polite(trans.__('Now in the environment %1, without variables.', chosen));
+  } catch (error) {
+    await showErrorMessage(
+      trans.__('Its kernel was not restarted: it is in %1 when you restart it', chosen),
+      asError(error)
+    );
   }
 }
 

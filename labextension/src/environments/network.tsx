@@ -76,16 +76,24 @@ function Reach(props: { traffic: Traffic; chosen: Chosen }): React.JSX.Element {
   const { traffic, chosen } = props;
   const { environments, trans, open } = useEnvironments();
   const [error, setError] = React.useState<unknown>(undefined);
+  const busy = React.useRef(false);
   const isolated = chosen.running?.isolated ?? environments.isolated;
   const now = chosen.running?.network ?? chosen.next.network;
   const name = chosen.running?.environment ?? chosen.next.environment;
   const own = [...chosen.allow, ...chosen.private];
-  const act = async (doing: Promise<Chosen>): Promise<void> => {
+  const act = async (work: () => Promise<Chosen>): Promise<void> => {
+    // Pressed twice, it is asked once. Not disabled: the focus comes back here from the question.
+    if (busy.current) {
+      return;
+    }
+    busy.current = true;
     setError(undefined);
     try {
-      traffic.take(await doing);
+      traffic.take(await work());
     } catch (failed) {
       setError(failed);
+    } finally {
+      busy.current = false;
     }
   };
   return (
@@ -118,7 +126,9 @@ function Reach(props: { traffic: Traffic; chosen: Chosen }): React.JSX.Element {
                 actions={
                   <button
                     className="jp-mod-styled"
-                    onClick={() => void act(environments.allowFor(traffic.session, placeOf(row)))}
+                    onClick={() =>
+                      void act(() => environments.allowFor(traffic.session, placeOf(row)))
+                    }
                   >
                     {trans.__('Allow for session')}
                   </button>
@@ -138,7 +148,7 @@ function Reach(props: { traffic: Traffic; chosen: Chosen }): React.JSX.Element {
                     <button
                       className="jp-mod-styled"
                       aria-label={trans.__('Take back %1', place)}
-                      onClick={() => void act(environments.denyFor(traffic.session, place))}
+                      onClick={() => void act(() => environments.denyFor(traffic.session, place))}
                     >
                       {trans.__('Take back')}
                     </button>
