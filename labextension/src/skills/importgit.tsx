@@ -15,6 +15,7 @@ export function Git(props: { done: (outcomes: readonly IOutcome[]) => void }): R
   const [subfolder, setSubfolder] = React.useState('');
   const [job, setJob] = React.useState<ISkills.Job | null>(null);
   const [error, setError] = React.useState<unknown>(undefined);
+  const [busy, setBusy] = React.useState(false);
   const here = React.useRef(true);
   React.useEffect(() => {
     here.current = true;
@@ -23,6 +24,7 @@ export function Git(props: { done: (outcomes: readonly IOutcome[]) => void }): R
     };
   }, []);
   const fetch_ = async (): Promise<void> => {
+    setBusy(true);
     setError(undefined);
     try {
       let now = await skills.importGit(source.trim(), ref.trim(), subfolder.trim());
@@ -43,6 +45,7 @@ export function Git(props: { done: (outcomes: readonly IOutcome[]) => void }): R
     } finally {
       if (here.current) {
         setJob(null);
+        setBusy(false);
       }
     }
   };
@@ -83,7 +86,7 @@ export function Git(props: { done: (outcomes: readonly IOutcome[]) => void }): R
           <button
             type="submit"
             className="jp-mod-styled jp-mod-accept"
-            disabled={job !== null || !source.trim().startsWith('https://')}
+            disabled={busy || !source.trim().startsWith('https://')}
           >
             {trans.__('Import from Git')}
           </button>

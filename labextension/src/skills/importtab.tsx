@@ -46,9 +46,12 @@ function Import(props: { dropped: Promise<readonly IFound[]> | null }): React.JS
   const [busy, setBusy] = React.useState<string | null>(null);
   const [done, setDone] = React.useState<readonly IOutcome[] | null>(null);
   const [error, setError] = React.useState<unknown>(undefined);
+  // What was dropped last is what is shown, however long what came before is looked at.
+  const turn = React.useRef(0);
 
   const look = React.useCallback(
     async (files: Promise<readonly IFound[]>): Promise<void> => {
+      const mine = ++turn.current;
       setError(undefined);
       setDone(null);
       setLooked(null);
@@ -68,11 +71,17 @@ function Import(props: { dropped: Promise<readonly IFound[]> | null }): React.JS
             all.push({ upload, found: [], error: failed });
           }
         }
-        setLooked(all);
+        if (mine === turn.current) {
+          setLooked(all);
+        }
       } catch (failed) {
-        setError(failed);
+        if (mine === turn.current) {
+          setError(failed);
+        }
       } finally {
-        setBusy(null);
+        if (mine === turn.current) {
+          setBusy(null);
+        }
       }
     },
     [skills, trans]
@@ -84,6 +93,7 @@ function Import(props: { dropped: Promise<readonly IFound[]> | null }): React.JS
   }, [props.dropped, look]);
 
   const add = async (chosen: ReadonlySet<string>): Promise<void> => {
+    const mine = ++turn.current;
     setBusy(trans.__('Adding…'));
     setError(undefined);
     const all: IOutcome[] = [];
@@ -97,9 +107,11 @@ function Import(props: { dropped: Promise<readonly IFound[]> | null }): React.JS
     } catch (failed) {
       setError(failed);
     } finally {
-      setBusy(null);
-      setDone(all);
-      setLooked(null);
+      if (mine === turn.current) {
+        setBusy(null);
+        setDone(all);
+        setLooked(null);
+      }
     }
   };
 
