@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import uuid
 from dataclasses import replace
 from typing import Any
@@ -398,6 +400,13 @@ def test_a_cell_whose_page_is_gone_is_answered_by_another(
     assert found["question"] == {"prompt": "Who? ", "password": False}
     assert found["msg_id"] == asked
     assert found["messages"] == [["stream", {"name": "stdout", "text": "hi\n"}]]
+    # A kernel that says nothing keeps nobody from what the cell has shown.
+    os.kill(kernel.process.pid, signal.SIGSTOP)
+    try:
+        found = shown(client, session, 0)
+        assert (found["question"], len(found["messages"])) == (None, 1)
+    finally:
+        os.kill(kernel.process.pid, signal.SIGCONT)
     answer = client.post(f"sessions/{session}/answers", json={"msg_id": asked, "value": "Ada"})
     assert answer.json() == {"answered": True}
     ran = page.finish(asked)

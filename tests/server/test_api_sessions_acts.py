@@ -8,7 +8,7 @@ import signal
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import httpx
@@ -76,7 +76,12 @@ def below(server: JupyterServer) -> list[psutil.Process]:
 
 
 def sandboxes(server: JupyterServer) -> list[psutil.Process]:
-    return [each for each in below(server) if each.name() == "bwrap"]
+    found = []
+    for each in below(server):
+        with suppress(psutil.NoSuchProcess):  # it ended while this looked
+            if each.name() == "bwrap":
+                found.append(each)
+    return found
 
 
 @contextmanager

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
 
+from reprise.client.glance import glance
 from reprise.client.holder import running_kernel
-from reprise.errors import SessionNotFound, UnavailableError
-from reprise.jupyter.visitor import KernelWorkspace
+from reprise.errors import RepriseError, SessionNotFound, UnavailableError
 from reprise.log.cells import (
     Place,
     batches,
@@ -215,7 +215,8 @@ async def _question(info: SessionInfo, record: StepRecord) -> Json:
     """What the step waits for: an answer to `input()`, as its kernel says it."""
     header = record.step.payload.get("header")
     msg_id = header.get("msg_id") if isinstance(header, dict) else None
-    with contextlib.suppress(UnavailableError):
+    # What the step has shown is told whatever its kernel says.
+    with contextlib.suppress(RepriseError):
         said = await _ask(info, "question_request", {})
         for question in said.get("questions", []):
             if question.get("msg_id") == msg_id:
@@ -224,17 +225,11 @@ async def _question(info: SessionInfo, record: StepRecord) -> Json:
 
 
 async def _ask(info: SessionInfo, kind: str, content: dict[str, Json]) -> dict[str, Json]:
-    """What the session's kernel says. Raises UnavailableError."""
-
-    def answer() -> dict[str, Json]:
-        connection = running_kernel(info)
-        if connection is None:
-            raise UnavailableError("No kernel on this machine holds the session.")
-        with KernelWorkspace(connection, _ASKED_S) as kernel:
-            return kernel.request(kind, content)[0]
-
-    # Not `to_thread`: in a copy of this context a blocking client would use this very loop.
-    return await asyncio.get_running_loop().run_in_executor(None, answer)
+    """What the session's kernel says. Raises UnavailableError, and what it refuses with."""
+    connection = running_kernel(info)
+    if connection is None:
+        raise UnavailableError("No kernel on this machine holds the session.")
+    return await glance(connection, kind, content, _ASKED_S)
 
 
 def _place(text: str | None) -> Place | None:
