@@ -15,6 +15,9 @@ import { ILimits, MeterView } from './meterview';
 import { IFound, ISources, ISuggestion, suggestionsFor } from './suggestions';
 import type { Writing } from './writing';
 
+/** Milliseconds after the last letter of a query until readers are told how much fits it. */
+const SETTLED = 800;
+
 /** What a composer needs beside what is written. */
 export interface IViewProps {
   readonly writing: Writing;
@@ -179,6 +182,7 @@ function Input(props: IViewProps): React.JSX.Element {
   const acts = host.acts;
   React.useEffect(() => {
     let current = true;
+    let settled: ReturnType<typeof setTimeout> | undefined;
     if (query === null) {
       setFound(null);
     } else {
@@ -190,12 +194,16 @@ function Input(props: IViewProps): React.JSX.Element {
         setFound({ of: query.mark + query.words, is: answer });
         if (answer.whole) {
           const { length } = answer.suggestions;
-          announcer?.polite(trans._n('%1 suggestion', '%1 suggestions', length));
+          // Not of each letter: what waits to be said would push out what is news.
+          settled = setTimeout(() => {
+            announcer?.polite(trans._n('%1 suggestion', '%1 suggestions', length));
+          }, SETTLED);
         }
       });
     }
     return () => {
       current = false;
+      clearTimeout(settled);
     };
     // By what it asks for: a query that only moved is the same question.
     // eslint-disable-next-line react-hooks/exhaustive-deps
