@@ -52,6 +52,7 @@ class MarkWidget extends ReactWidget {
 interface IPlaced {
   readonly anchor: IAnchor;
   readonly cell: Cell;
+  readonly node: HTMLElement;
   readonly placed: IDisposable;
 }
 
@@ -136,12 +137,18 @@ export class PanelMarks implements IDisposable {
         anchor.place === 'header'
           ? this._places.header(cell, widget, CELL_RANKS.proposal)
           : this._places.footer(cell, widget, CELL_RANKS.proposal);
-      this._placed.set(mark.key, { anchor, cell, placed });
+      this._placed.set(mark.key, { anchor, cell, node: widget.node, placed });
     }
-    for (const [key, { placed }] of this._placed) {
+    for (const [key, { node, placed }] of this._placed) {
       if (!wanted.has(key)) {
+        const focused = node.contains(document.activeElement);
+        // A key that is still held down in a frame must not go on in the notebook.
+        const framed = document.activeElement instanceof HTMLIFrameElement;
         this._placed.delete(key);
         placed.dispose();
+        if (focused && !framed) {
+          this.panel.content.activate();
+        }
       }
     }
   }
