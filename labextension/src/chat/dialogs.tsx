@@ -4,7 +4,7 @@ import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { CONTINUABLE } from '../agent/fold';
+import { CONTINUABLE, standing } from '../agent/fold';
 import type { Turn } from '../agent/model';
 import type { ConversationInfo, IAgent, IConversation, UndoPlan } from '../agent/tokens';
 import { useSurroundings } from './context';
@@ -28,18 +28,19 @@ export function useDialogs(conversation: IConversation): Dialogs {
 
 export function dialogsOf(conversation: IConversation, trans: TranslationBundle): Dialogs {
   const resend = async (turn: Turn, text: string): Promise<boolean> => {
+    const [first, ...more] = standing(conversation.model).filter(each => each.turn >= turn.turn);
+    if (first === undefined) {
+      // All of it is undone already: there is no plan of an undo.
+      await conversation.resend(turn.turn, text);
+      return true;
+    }
     const plan = await conversation.undoPlan();
-    const count = conversation.model.turns.filter(
-      each => each.turn >= turn.turn && each.undone === null
-    ).length;
-    if (count > 0) {
-      const title =
-        count === 1
-          ? trans.__('Undo turn %1 and say it anew?', turn.turn)
-          : trans.__('Undo turns %1 to %2 and say it anew?', turn.turn, plan.turn);
-      if (!(await confirmed(title, plan, count > 1, trans.__('Undo and send'), trans))) {
-        return false;
-      }
+    const title =
+      more.length === 0
+        ? trans.__('Undo turn %1 and say it anew?', first.turn)
+        : trans.__('Undo turns %1 to %2 and say it anew?', first.turn, plan.turn);
+    if (!(await confirmed(title, plan, more.length > 0, trans.__('Undo and send'), trans))) {
+      return false;
     }
     await conversation.resend(turn.turn, text, plan.others.length > 0);
     return true;
