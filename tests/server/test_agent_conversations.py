@@ -315,6 +315,23 @@ def test_a_policy_is_tried_on_no_conversation_that_one_may_not_read(agents: Agen
     assert agents.client.post("policy-checks", json=asked).json()["trial"]["calls"] == 0
 
 
+def test_a_policy_is_tried_on_what_was_called(agents: Agents) -> None:
+    conversation, words = agents.begin(command("echo five"), says("It did not run."))
+    agents.say(conversation, words)
+    question = question_of(agents, conversation)
+    agents.client.post(
+        f"conversations/{conversation}/questions/{question['id']}", json={"decision": "deny"}
+    )
+    agents.ended(conversation)
+    draft = "rules:\n  - {name: no-commands, decision: deny, tool: run_command}\n"
+    for asked in ({"conversation": conversation}, {"recent": True}):
+        trial = agents.client.post("policy-checks", json={"policy": draft, **asked}).json()["trial"]
+        (change,) = [each for each in trial["changes"] if each["conversation"] == conversation]
+        assert trial["calls"] >= 1
+        assert (change["tool"], change["before"]["decision"]) == ("run_command", "ask")
+        assert change["now"]["rule"] == "personal/no-commands"
+
+
 def test_the_frame_is_for_an_iframe_of_this_server_alone(agents: Agents) -> None:
     conversation, words = agents.begin(command("echo four"), says("Ran."))
     agents.say(conversation, words)

@@ -216,8 +216,3 @@ def test_the_tools_are_told_as_policies_name_them(client: httpx.Client) -> None:
     said = client.get("policy-tools").json()
     assert {"tool": "run_command", "effect": "run"} in said["tools"]
     assert not said["isolated"]  # these servers run on the backend `process`
-
-
-def test_a_policy_is_tried_on_ones_newest_calls(client: httpx.Client) -> None:
-    said = client.post("policy-checks", json={"policy": POLICY, "recent": True}).json()
-    assert said["trial"] == {"calls": 0, "changes": []}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import time
 import uuid
 from pathlib import Path
@@ -41,7 +42,10 @@ class KernelWorkspace:
         self._client.control_channel.send(message)
         deadline = time.monotonic() + self._timeout_s
         while (left := deadline - time.monotonic()) > 0:
-            reply = self._client.get_control_msg(timeout=left)
+            try:
+                reply = self._client.get_control_msg(timeout=left)
+            except queue.Empty:
+                continue
             if reply["parent_header"].get("msg_id") == message["header"]["msg_id"]:
                 break
         else:
