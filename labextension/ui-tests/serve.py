@@ -268,8 +268,14 @@ class Lab:
             self._process.kill()
         else:
             self._process.send_signal(number)
-        self._process.wait(PATIENCE)
-        self._process = None
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise
+        finally:
+            self._process = None
 
     def kill_sandbox(self, session: str) -> list[int]:
         """SIGKILL, as the machine does it that has no memory left. Empty: every session."""
@@ -392,10 +398,12 @@ def main() -> None:
                 sys.stdin.buffer.read()
             finally:
                 control.shutdown()
-                lab.stop()
-                if postgres is not None:
-                    postgres.release()
-                asyncio.run(Server(folder / "home").stop())
+                try:
+                    lab.stop()
+                finally:
+                    if postgres is not None:
+                        postgres.release()
+                    asyncio.run(Server(folder / "home").stop())
     finally:
         if not options.keep:
             shutil.rmtree(folder, ignore_errors=True)

@@ -99,7 +99,8 @@ test('whatever a cell shows stands as if a page had been there', async ({ page, 
   await reopen(page, server, notebook);
   await expect(promptAt(page, 1)).toHaveText('[5]:');
   await kernelIdle(page);
-  await runCell(page, 2);
+  await start(page, 2);
+  await expect(promptAt(page, 2)).toHaveText('[6]:'); // it had a number before
   await save(page);
   const seq = await lastCell(server, session);
   await page.close({ runBeforeUnload: false });
@@ -187,6 +188,7 @@ test('outputs that were cleared stay cleared, an edited cell its source, a moved
   const before = await lastCell(server, session);
   await save(page);
   await start(page, 2);
+  await expect(promptAt(page, 2)).not.toHaveText('[ ]:'); // it was sent
   await page.close({ runBeforeUnload: false });
   await ended(server, session, before + 1);
   page = (await page.context().newPage()) as never;

@@ -226,7 +226,7 @@ test('the texts and names of a skill act on nothing', async ({ page, server, nam
   await expect(page.locator('.jp-Reprise-skills, #reprise-skills').first()).toContainText(skill);
   await execute(page, 'reprise:open-skill', { skill });
   const tab = page.locator('.jp-Reprise-skill-tab:not(.lm-mod-hidden)');
-  await expect(tab).toContainText('skill');
+  await expect(tab.locator('.jp-Reprise-skill-markdown')).toContainText('skill');
   await pressAll(page, '.jp-Reprise-skill-tab');
   await harmless(page, server, outside);
   for (const title of ['Files', 'Findings', 'Versions', 'Usage', 'Read']) {
