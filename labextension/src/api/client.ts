@@ -54,15 +54,15 @@ export class Api implements IApi, IDisposable {
 
   // openapi-fetch resolves to `{data}`, since `_fetchTyped` throws for all that is not a success.
   readonly get = ((path: never, init: never) =>
-    this._data(this._client.GET(path, init))) as Call<'get'>;
+    this._data(this._client.GET(path, init), init)) as Call<'get'>;
   readonly post = ((path: never, init: never) =>
-    this._data(this._client.POST(path, init))) as Call<'post'>;
+    this._data(this._client.POST(path, init), init)) as Call<'post'>;
   readonly put = ((path: never, init: never) =>
-    this._data(this._client.PUT(path, init))) as Call<'put'>;
+    this._data(this._client.PUT(path, init), init)) as Call<'put'>;
   readonly patch = ((path: never, init: never) =>
-    this._data(this._client.PATCH(path, init))) as Call<'patch'>;
+    this._data(this._client.PATCH(path, init), init)) as Call<'patch'>;
   readonly delete = ((path: never, init: never) =>
-    this._data(this._client.DELETE(path, init))) as Call<'delete'>;
+    this._data(this._client.DELETE(path, init), init)) as Call<'delete'>;
 
   url(path: string): string {
     return URLExt.join(this._root, path);
@@ -91,8 +91,29 @@ export class Api implements IApi, IDisposable {
     Signal.clearData(this);
   }
 
-  private async _data(answer: Promise<{ data?: unknown }>): Promise<unknown> {
-    return (await answer).data;
+  private async _data(
+    answer: Promise<{ data?: unknown }>,
+    init?: { signal?: AbortSignal }
+  ): Promise<unknown> {
+    try {
+      return (await answer).data;
+    } catch (error) {
+      if (error instanceof ApiError) {
+        throw error;
+      }
+      if (init?.signal?.aborted) {
+        throw givenUp();
+      }
+      // Its body broke off, or is no JSON: a page of something that stands between, such as a login.
+      throw new ApiError(
+        0,
+        'unknown',
+        'The answer of the server could not be read. Try again; if it stays so, load the page anew.',
+        null,
+        null,
+        { cause: error instanceof Error ? error.message : String(error) }
+      );
+    }
   }
 
   private async _fetchTyped(request: Request): Promise<Response> {
@@ -139,7 +160,7 @@ export class Api implements IApi, IDisposable {
       response = await ServerConnection.makeRequest(url, { ...FRESH, ...init }, this.settings);
     } catch (error) {
       if (init.signal?.aborted) {
-        throw new ApiError(0, 'cancelled', 'The request was given up. Nothing more was asked.');
+        throw givenUp();
       }
       this._connection.lost();
       throw new ApiError(
@@ -174,6 +195,10 @@ export class Api implements IApi, IDisposable {
   private readonly _events = new Signal<IApi, RepriseEvent>(this);
   private _decider: IDecider | null = null;
   private _isDisposed = false;
+}
+
+function givenUp(): ApiError {
+  return new ApiError(0, 'cancelled', 'The request was given up. Nothing more was asked.');
 }
 
 /** A refusal as the server told it, or what can be said of an answer that is none of ours. */

@@ -71,6 +71,11 @@ test('a refusal is told as the server told it', async () => {
   ]);
 });
 
+test('a page in place of an answer, such as a login, is a failure like any other', async () => {
+  server.on('GET /me', () => ({ status: 200, bytes: '<html>sign in', type: 'text/html' }));
+  expect((await failed(api.get('/me'))).code).toBe('unknown');
+});
+
 test('an answer that is no JSON is told as one that says nothing', async () => {
   server.on('GET /me', () => ({ status: 500, bytes: '<html>oops', type: 'text/html' }));
   const error = await failed(api.get('/me'));
