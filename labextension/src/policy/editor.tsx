@@ -5,11 +5,11 @@ import * as React from 'react';
 
 import { ApiError } from '../api/tokens';
 import { ErrorNotice, Notice } from '../parts/notices';
+import { TextBox } from '../parts/textbox';
 import { exact } from '../parts/words';
 import { useCheck } from './checking';
 import { usePolicies } from './context';
 import { placed } from './placed';
-import { TextBox } from './textbox';
 import { IChange, Policy, Problem } from './tokens';
 import { Trying } from './trying';
 import { Versions } from './versions';
@@ -21,7 +21,7 @@ const SHOWN = 5;
 
 export function Editor(props: { scope: string; binding: Policy | null }): React.JSX.Element {
   const { scope } = props;
-  const { policies, drafts, trans, announcer } = usePolicies();
+  const { policies, drafts, trans, editors, announcer } = usePolicies();
   const [made, setMade] = React.useState<Policy | null>(null);
   // What was set here binds, whether the page has heard of it by now or not.
   const binding = (made?.version ?? 0) > (props.binding?.version ?? 0) ? made : props.binding;
@@ -150,10 +150,13 @@ export function Editor(props: { scope: string; binding: Policy | null }): React.
       <div className="jp-Reprise-policy-columns">
         <div>
           <TextBox
+            editors={editors}
+            className="jp-Reprise-policy-textbox"
+            mimeType="text/x-yaml"
             text={text}
             begun={`${scope} ${turn}`}
             label={trans.__('Policy of %1', scope)}
-            readOnly={false}
+            scrollPastEnd={false}
             placed={marks}
             typed={typed}
           />

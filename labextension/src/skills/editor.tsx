@@ -5,10 +5,11 @@ import { Message } from '@lumino/messaging';
 import * as React from 'react';
 
 import { ConnectionNotice, ErrorNotice, Loading, Notice } from '../parts/notices';
+import { TextBox } from '../parts/textbox';
 import { exact, moment } from '../parts/words';
 import { useAsked } from '../parts/asked';
 import { useCheck } from './checking';
-import { contentOf } from './content';
+import { contentOf, mimeOf } from './content';
 import { IContext, useSkills } from './context';
 import { Draft, SKILL_FILE } from './draft';
 import { EditorFiles } from './editorfiles';
@@ -16,7 +17,6 @@ import { FindingList } from './findings';
 import { placed } from './lint';
 import { reference } from './names';
 import { saved } from './saving';
-import { TextBox } from './textbox';
 import { CostTable } from './usage';
 import { WideTab } from './wide';
 import { scope as scopeWord } from './words';
@@ -326,7 +326,7 @@ function OneFile(props: {
   goTo: { line: number } | null;
 }): React.JSX.Element {
   const { draft, path, version, findings, goTo } = props;
-  const { trans } = useSkills();
+  const { editors, trans } = useSkills();
   const begun = useAsked(`${path} ${version}`, () => draft.text(path));
   const [text, setText] = React.useState<string | null>(null);
   const now = text ?? begun.value ?? '';
@@ -343,9 +343,11 @@ function OneFile(props: {
   }
   return (
     <TextBox
-      path={path}
+      editors={editors}
+      className="jp-Reprise-skill-textbox"
+      mimeType={mimeOf(path)}
       text={begun.value}
-      version={version}
+      begun={`${path} ${version}`}
       label={trans.__('Text of %1', exact(path))}
       placed={lint}
       goTo={goTo}

@@ -1,25 +1,31 @@
-// An editor of JupyterLab's for a policy, with what is wrong marked at its line.
+// An editor of JupyterLab's for one text, with findings as lint at their lines.
 
 import { lintGutter, setDiagnostics } from '@codemirror/lint';
 import { EditorView } from '@codemirror/view';
-import { CodeEditor } from '@jupyterlab/codeeditor';
+import { CodeEditor, IEditorServices } from '@jupyterlab/codeeditor';
 import { CodeMirrorEditor } from '@jupyterlab/codemirror';
 import * as React from 'react';
 
-import { usePolicies } from './context';
-import { IPlaced } from './placed';
+import { IPlaced } from './lint';
 
 export function TextBox(props: {
-  /** What it begins with; another `begun` begins anew. */
+  editors: IEditorServices;
+  className: string;
+  mimeType: string;
+  /** What it begins with. */
   text: string;
+  /** Another `begun` begins anew, with another text. */
   begun: string;
   label: string;
-  readOnly: boolean;
   placed: readonly IPlaced[];
+  /** A line to go to; a new object goes there again. */
+  goTo?: { readonly line: number } | null;
+  /** Whether the last line can be scrolled up to the top. */
+  scrollPastEnd?: boolean;
   typed: (text: string) => void;
 }): React.JSX.Element {
-  const { text, begun, label, readOnly, placed, typed } = props;
-  const { editors } = usePolicies();
+  const { editors, className, mimeType, text, begun, label, placed, typed } = props;
+  const { goTo = null, scrollPastEnd = true } = props;
   const host = React.useRef<HTMLDivElement>(null);
   const editor = React.useRef<CodeEditor.IEditor | null>(null);
   const latest = React.useRef({ text, typed });
@@ -31,12 +37,12 @@ export function TextBox(props: {
     if (host.current === null) {
       return undefined;
     }
-    const model = new CodeEditor.Model({ mimeType: 'text/x-yaml' });
+    const model = new CodeEditor.Model({ mimeType });
     model.sharedModel.setSource(latest.current.text);
     const made = editors.factoryService.newDocumentEditor({
       host: host.current,
       model,
-      config: { lineNumbers: true, lineWrap: true, readOnly, scrollPastEnd: false },
+      config: { lineNumbers: true, lineWrap: true, ...(scrollPastEnd ? {} : { scrollPastEnd }) },
       extensions: [lintGutter(), EditorView.contentAttributes.of({ 'aria-label': label })]
     });
     const changed = (): void => latest.current.typed(model.sharedModel.getSource());
@@ -48,7 +54,7 @@ export function TextBox(props: {
       made.dispose();
       model.dispose();
     };
-  }, [editors, begun, label, readOnly]);
+  }, [editors, mimeType, begun, label, scrollPastEnd]);
 
   React.useEffect(() => {
     const view = editor.current instanceof CodeMirrorEditor ? editor.current.editor : null;
@@ -61,7 +67,7 @@ export function TextBox(props: {
             ...each,
             from: Math.min(each.from, end),
             to: Math.min(each.to, end),
-            // As text: a message quotes what was written.
+            // As text: a message quotes what somebody else wrote.
             renderMessage: () => document.createTextNode(each.message)
           }))
         )
@@ -69,5 +75,14 @@ export function TextBox(props: {
     }
   }, [placed, begun]);
 
-  return <div ref={host} className="jp-Reprise-policy-textbox" />;
+  React.useEffect(() => {
+    if (goTo !== null && editor.current !== null) {
+      const line = Math.max(0, Math.min(goTo.line, editor.current.lineCount) - 1);
+      editor.current.setCursorPosition({ line, column: 0 });
+      editor.current.revealPosition({ line, column: 0 });
+      editor.current.focus();
+    }
+  }, [goTo, begun]);
+
+  return <div ref={host} className={className} />;
 }
