@@ -59,17 +59,34 @@ export class KnownSessions {
   }
 
   /** A session as it is now. Undefined when there is none, or none can be asked. */
-  async find(id: string): Promise<IKnownSession | undefined> {
-    if (this._missing.has(id)) {
-      return undefined;
+  find(id: string): Promise<IKnownSession | undefined> {
+    const asked = this._asked.get(id) ?? this._find(id);
+    this._asked.set(id, asked);
+    return asked;
+  }
+
+  /** Ask for the sessions that were used last. Rejects as the API does. */
+  async refresh(): Promise<void> {
+    const turn = ++this._turn;
+    const told = await this._api.get('/sessions', { params: { query: { limit: OFFERED } } });
+    if (turn !== this._turn) {
+      return; // asked again since, so that is newer
     }
-    this._missing.add(id);
+    this._asked.clear();
+    this._byId.clear();
+    for (const session of told.sessions) {
+      this._byId.set(session.id, session);
+    }
+    this.changed.emit(undefined);
+  }
+
+  private async _find(id: string): Promise<IKnownSession | undefined> {
     try {
       const told = await this._api.get('/sessions/{session}', {
         params: { path: { session: id } }
       });
       this._byId.set(id, told);
-      this._missing.delete(id);
+      this._asked.delete(id);
     } catch {
       // A name is no reason for a message: its id stands in its place, and the list is asked anew.
       return undefined;
@@ -78,17 +95,8 @@ export class KnownSessions {
     return this._byId.get(id);
   }
 
-  /** Ask for the sessions that were used last. Rejects as the API does. */
-  async refresh(): Promise<void> {
-    const told = await this._api.get('/sessions', { params: { query: { limit: OFFERED } } });
-    this._missing.clear();
-    this._byId.clear();
-    for (const session of told.sessions) {
-      this._byId.set(session.id, session);
-    }
-    this.changed.emit(undefined);
-  }
-
   private readonly _byId = new Map<string, IKnownSession>();
-  private readonly _missing = new Set<string>();
+  /** Sessions that are asked for, and those that were not found. */
+  private readonly _asked = new Map<string, Promise<IKnownSession | undefined>>();
+  private _turn = 0;
 }
