@@ -9,7 +9,7 @@ import { ImageDiff, TextDiff } from '../parts/diff';
 import type { DiffView } from '../parts/diff';
 import { ErrorNotice, Loading } from '../parts/notices';
 import type { ISafeRendering } from '../parts/tokens';
-import { count } from '../parts/words';
+import { count, exact } from '../parts/words';
 import { Outputs } from '../timeline/outputs';
 import type { IStep } from '../timeline/step';
 import { firstLines } from '../timeline/shown';
@@ -144,7 +144,7 @@ function StepPicker(props: {
               kindWord(trans, step.kind),
               outcomeWord(trans, step.outcome),
               took(step.duration_s),
-              firstLines(step.input, 1).text
+              exact(firstLines(step.input, 1).text)
             ]
               .filter(Boolean)
               .join(' · ')}

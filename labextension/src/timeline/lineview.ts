@@ -2,6 +2,7 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
+import { exact } from '../parts/words';
 import { Glyph } from './glyphs';
 import type { Line } from './layout';
 import { actorWord, kindWord, outcomeWord, took } from './words';
@@ -107,8 +108,10 @@ export class LineView {
     this._glyph.draw(row.outcome ?? 'running', state.first, state.last);
     const outcome = outcomeWord(trans, row.outcome);
     this.node.classList.add(`jp-mod-${row.outcome ?? 'running'}`);
-    const text = row.lines > 1 ? `${row.text} …` : row.text;
-    this.node.title = row.shown === null ? row.text : `${row.text}\n→ ${row.shown}`;
+    const asked = exact(row.text);
+    const shown = row.shown === null ? null : exact(row.shown);
+    const text = row.lines > 1 ? `${asked} …` : asked;
+    this.node.title = shown === null ? asked : `${asked}\n→ ${shown}`;
     this._write(
       String(row.seq),
       kindWord(trans, row.kind),
@@ -116,7 +119,7 @@ export class LineView {
       outcome,
       text,
       took(row.duration_s),
-      row.shown
+      shown
     );
   }
 

@@ -157,6 +157,15 @@ describe('the detail of a step', () => {
 });
 
 describe('the list', () => {
+  it('writes out what cannot be seen, or turns the direction of what follows', async () => {
+    session.append(1, { text: 'rm \u202etxt.a', shown: '\u200bok' });
+    timeline.poke('a');
+    await settled();
+    const row = panel.grid.node.querySelector('[role=row]');
+    expect(row?.textContent).toContain('rm \\u202etxt.a\\u200bok');
+    expect(row?.getAttribute('title')).toBe('rm \\u202etxt.a\n→ \\u200bok');
+  });
+
   it('keeps what was selected when it becomes known where the session comes from', async () => {
     await press(15);
     const a = { id: 'a', name: 'churn', notebook: null, parent: 'z', fork_seq: 17, last_at: '' };
