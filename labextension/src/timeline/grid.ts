@@ -146,12 +146,6 @@ export class StepGrid extends Widget {
     this._scrollTo(this._lines.indexOf(row), true);
   }
 
-  clearSelection(): void {
-    this._selected.clear();
-    this.selectionChanged.emit(undefined);
-    this.update();
-  }
-
   /** Put the focus into the list. */
   focusActive(): void {
     if (this._active === null) {

@@ -3,7 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import { size } from '../parts/words';
-import type { ActorKind, IActor, IStepRow, Outcome, StepKind } from './tokens';
+import type { ActorKind, IActor, Outcome, StepKind } from './tokens';
 
 export const KINDS: readonly StepKind[] = ['cell', 'command', 'upload', 'mount', 'comm', 'restart'];
 export const ACTORS: readonly ActorKind[] = ['user', 'agent', 'system'];
@@ -99,11 +99,6 @@ export function actorSentence(trans: TranslationBundle, actor: IActor): string {
     return trans.__('agent, turn %1', actor.turn);
   }
   return actorWord(trans, actor.kind);
-}
-
-/** One line for a picker or a heading: `57 · cell · df.head()`. */
-export function stepWords(trans: TranslationBundle, row: IStepRow): string {
-  return [String(row.seq), kindWord(trans, row.kind), row.text].filter(Boolean).join(' · ');
 }
 
 /** Why a step did not come to its end, as the kernel recorded it; null where it did not say. */
