@@ -10,7 +10,7 @@ import pytest
 
 from reprise.client.choosing import choose_hosts, chosen_of, move
 from reprise.jupyter.sidecar import read_sidecar
-from reprise.sandbox.chosen import Choice, choose, session_key
+from reprise.sandbox.chosen import Choice, choose
 from tests.fixtures.histories import with_log
 from tests.fixtures.kernel import Database, Kernel, Kernels
 
@@ -36,7 +36,7 @@ def opened(kernels: Kernels, path: Path, file: Path | None = None) -> Kernel:
 
 
 def chosen(session: uuid.UUID, name: str) -> None:
-    choose([session_key(session)], Choice(name))
+    choose(session, Choice(name))
 
 
 def says(kernel: Kernel) -> str:

@@ -45,8 +45,8 @@ def test_nothing_was_chosen_at_first() -> None:
 
 def test_a_session_is_found_by_its_setting_its_notebook_and_its_kernel() -> None:
     session = uuid.uuid4()
-    keys = [session_key(session), "kernel:1", f"notebook:{session}:/a/b.ipynb"]
-    choose(keys, Choice("stats"))
+    keys = ["kernel:1", f"notebook:{session}:/a/b.ipynb"]
+    choose(session, Choice("stats"), keys)
     for started in (
         Started(session=session),
         Started(keys=("kernel:1",)),
@@ -57,10 +57,33 @@ def test_a_session_is_found_by_its_setting_its_notebook_and_its_kernel() -> None
     assert find(Started(session=uuid.uuid4(), keys=keys, identity=session)) is None
 
 
+def test_what_is_taken_back_while_no_kernel_runs_is_taken_back() -> None:
+    session = uuid.uuid4()
+    kernel = Started(keys=("kernel:1", f"notebook:{session}:/a.ipynb"), identity=session)
+    choose(session, Choice("stats", ("a.example",)), kernel.keys)
+    choose(session, Choice("stats"))  # its kernel has ended: nobody knows what leads to it
+    assert find(kernel) == Found(Choice("stats"), exact=True)
+    # What was allowed for a session that was deleted counts for none after it.
+    choose(session, Choice("stats", ("a.example",)))
+    chosen.forget(session)
+    assert find(kernel) == Found(Choice("stats"), exact=True)
+
+
+def test_a_kernel_that_goes_over_to_a_fork_is_led_to_what_is_chosen_for_that() -> None:
+    session, fork = uuid.uuid4(), uuid.uuid4()
+    choose(session, Choice("stats", ("a.example",)), ["kernel:1"])
+    chosen.inherit(session, fork)
+    found = find(Started(keys=("kernel:1",)))
+    assert found is not None
+    chosen.keep(found, fork, ["kernel:1"])
+    choose(fork, Choice("stats"))
+    assert find(Started(keys=("kernel:1",))) == Found(Choice("stats"), exact=True)
+
+
 def test_a_copy_of_a_notebook_has_its_environment_and_none_of_its_hosts() -> None:
     save(NamedEnvironment("stats"))
     session = uuid.uuid4()
-    choose([session_key(session)], Choice("stats", ("a.example",), ("10.0.0.1:80",)))
+    choose(session, Choice("stats", ("a.example",), ("10.0.0.1:80",)))
     copy = Started(keys=("kernel:2", f"notebook:{session}:/a/copy.ipynb"), identity=session)
     found = find(copy)
     assert found is not None
@@ -75,7 +98,7 @@ def test_a_copy_of_a_notebook_has_its_environment_and_none_of_its_hosts() -> Non
 
 def test_a_notebook_that_was_moved_has_its_hosts_from_its_second_start_on() -> None:
     session = uuid.uuid4()
-    choose([session_key(session)], Choice(None, ("a.example",)))
+    choose(session, Choice(None, ("a.example",)))
     moved = Started(keys=(f"notebook:{session}:/new.ipynb",), identity=session)
     found = find(moved)
     assert found is not None
@@ -128,26 +151,27 @@ def test_an_environment_that_is_gone_is_told(monkeypatch: pytest.MonkeyPatch) ->
         '{"key": "KEY", "environment": null, "allow": "a"}',
         '{"key": "KEY", "environment": null, "allow": ["http://a/"]}',
         '{"key": "KEY", "environment": null, "private": [3]}',
+        '{"key": "KEY", "environment": null, "session": "x"}',
         "[" * 100_000,
     ],
-    ids=range(10),
+    ids=range(11),
 )
 def test_what_cannot_be_read_is_refused_and_nothing_wider_stands_in(home: Path, text: str) -> None:
-    key = "kernel:1"
-    choose([key], Choice("stats"))
+    session = uuid.uuid4()
+    choose(session, Choice("stats"))
     (path,) = kept(home)
-    path.write_text(text.replace("KEY", key))
+    path.write_text(text.replace("KEY", session_key(session)))
     with pytest.raises(UsageError, match="choose again"):
-        find(Started(keys=(key,)))
-    choose([key], Choice("stats"))  # what is chosen anew replaces it
-    assert find(Started(keys=(key,))) == Found(Choice("stats"), exact=True)
+        find(Started(session=session))
+    choose(session, Choice("stats"))  # what is chosen anew replaces it
+    assert find(Started(session=session)) == Found(Choice("stats"), exact=True)
 
 
 def test_forks_have_what_was_chosen_and_deleted_sessions_leave_nothing(home: Path) -> None:
     parent, fork, other = uuid.uuid4(), uuid.uuid4(), uuid.uuid4()
     chosen.inherit(other, fork)
     assert chosen.of_session(fork) is None
-    choose([session_key(parent)], Choice("stats", ("a.example",)))
+    choose(parent, Choice("stats", ("a.example",)))
     chosen.inherit(parent, fork)
     assert chosen.of_session(fork) == Choice("stats", ("a.example",))
     for each in (parent, fork, other):
@@ -175,17 +199,17 @@ def test_hosts_are_added_once_taken_back_and_bounded() -> None:
 
 def test_what_was_chosen_for_kernels_of_long_ago_is_dropped(home: Path) -> None:
     session = uuid.uuid4()
-    choose(["kernel:1", session_key(session)], Choice("stats"))
+    choose(session, Choice("stats"), ["kernel:1"])
     before = time.time() - chosen.KERNELS_KEPT_S - 60
     for path in kept(home):
         os.utime(path, (before, before))
-    choose([session_key(uuid.uuid4())], Choice("stats"))
+    choose(uuid.uuid4(), Choice("stats"))
     keys = [json.loads(path.read_text())["key"] for path in kept(home)]
     assert "kernel:1" not in keys
     assert session_key(session) in keys
 
 
 def test_files_are_this_users_alone(home: Path) -> None:
-    choose(["kernel:1"], Choice("stats"))
+    choose(uuid.uuid4(), Choice("stats"))
     (path,) = kept(home)
     assert path.stat().st_mode & 0o077 == 0

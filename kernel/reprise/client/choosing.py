@@ -19,7 +19,7 @@ from reprise.jupyter.sidecar import read_sidecar
 from reprise.log.model import Json
 from reprise.log.postgres import Log
 from reprise.log.store import SessionInfo
-from reprise.sandbox.chosen import Choice, choose, of_session, session_key
+from reprise.sandbox.chosen import Choice, choose, of_session
 from reprise.sandbox.named import load
 
 
@@ -57,7 +57,7 @@ async def chosen_of(log: Log, session: uuid.UUID) -> Chosen:
 async def choose_hosts(log: Log, session: uuid.UUID, choice: Choice) -> Chosen:
     """Set what a session may reach beyond its environment. Raises SessionNotFound."""
     info = await (await log.reader(session)).info()
-    await asyncio.to_thread(choose, _keys(info, session), choice)
+    await asyncio.to_thread(choose, session, choice, _keys(info, session))
     return await chosen_of(log, session)
 
 
@@ -84,14 +84,14 @@ async def move(
             " changed. Open its notebook, run a cell, and ask again."
         )
     made = await forked(log, session, None, attach=True, interrupt=interrupt)
-    keys = [*_keys(info, session)[1:], *_keys(made.info, made.info.id)]
-    await asyncio.to_thread(choose, dict.fromkeys(keys), Choice(environment))
+    keys = [*_keys(info, session), *_keys(made.info, made.info.id)]
+    await asyncio.to_thread(choose, made.info.id, Choice(environment), keys)
     return made
 
 
 def _keys(info: SessionInfo, session: uuid.UUID) -> list[str]:
-    """What leads a kernel to what was chosen for a session: the session itself first."""
-    keys = [session_key(session)]
+    """What leads a kernel to what was chosen for a session, besides the session itself."""
+    keys = []
     connection = running_kernel(info)
     if connection is not None and (key := kernel_key(connection)) is not None:
         keys.append(key)

@@ -1,8 +1,10 @@
 """What a person chose for one session: its named environment, further hosts that it may reach.
 
-REPRISE_HOME/chosen/SHA256-OF-A-KEY.json holds {key, environment, allow, private}. The keys are
-those that lead to a session in the log (`jupyter.attachment`), and `session:ID`: a kernel has to
-know before it has opened the log. Names of environments are this machine's, so the choice is, too.
+REPRISE_HOME/chosen/SHA256-OF-A-KEY.json holds {key, environment, allow, private, session}. The
+keys are those that lead to a session in the log (`jupyter.attachment`), and `session:ID`: a kernel
+has to know before it has opened the log. Names of environments are this machine's, so the choice
+is, too. What stands under `session:ID` counts, whichever key led there: what was taken back while
+no kernel ran is taken back from the kernel that comes.
 
 A notebook never says in which environment it wants to run: it may be a stranger's. It names a
 session, and what was chosen for that session counts. Further hosts count only for the very session,
@@ -93,13 +95,25 @@ def find(started: Started, environ: Mapping[str, str] = os.environ) -> Found | N
     session, identity = started.session, started.identity
     exact = list(started.keys) if session is None else [session_key(session)]
     for key in exact:
-        if (choice := read(key, environ)) is not None:
+        if (choice := _led(key, environ)) is not None:
             return Found(choice, exact=True)
     if session is None and identity is not None:
         choice = read(session_key(identity), environ)
         if choice is not None:
             return Found(choice, exact=False)
     return None
+
+
+def _led(key: str, environ: Mapping[str, str]) -> Choice | None:
+    """What was chosen for the session that a key leads to, as it is now."""
+    found = _stored(key, environ)
+    if found is None:
+        return None
+    choice, session = found
+    if session is None:
+        return choice
+    # It is gone where the session was deleted; its hosts were allowed for no other.
+    return of_session(session, environ) or replace(choice, allow=(), private=())
 
 
 def of_session(session: uuid.UUID, environ: Mapping[str, str] = os.environ) -> Choice | None:
@@ -146,13 +160,19 @@ def with_hosts(named: NamedEnvironment, choice: Choice) -> NamedEnvironment:
     return replace(named, network=replace(rules, allow=allow, private=private))
 
 
-def choose(keys: Iterable[str], choice: Choice, environ: Mapping[str, str] = os.environ) -> None:
-    """Write a choice under all keys that lead to its session; it counts from the next start of a
-    kernel on. Raises UnavailableError."""
+def choose(
+    session: uuid.UUID,
+    choice: Choice,
+    keys: Iterable[str] = (),
+    environ: Mapping[str, str] = os.environ,
+) -> None:
+    """Write what was chosen for a session, and that these keys lead to it; it counts from the next
+    start of a kernel on. Raises UnavailableError."""
     home(environ)
-    for key in keys:
-        if read_or_none(key, environ) != choice:
-            write_json(_file(key, environ), {"key": key, **choice.to_json()}, indent=2)
+    for key in dict.fromkeys((session_key(session), *keys)):
+        if _stored_or_none(key, environ) != (choice, session):
+            said = {"key": key, **choice.to_json(), "session": str(session)}
+            write_json(_file(key, environ), said, indent=2)
     _prune(environ)
 
 
@@ -163,8 +183,8 @@ def keep(found: Found, session: uuid.UUID, keys: Sequence[str]) -> None:
     if own is None:
         own = found.choice if found.exact else replace(found.choice, allow=(), private=())
     # Kernels come and go; their own keys are for what is chosen while one runs.
-    notebooks = [key for key in keys if not key.startswith(_KERNEL)]
-    choose([session_key(session), *notebooks], own)
+    led = [k for k in keys if not k.startswith(_KERNEL) or _file(k, os.environ).exists()]
+    choose(session, own, led)
 
 
 def inherit(parent: uuid.UUID, fork: uuid.UUID) -> None:
@@ -172,7 +192,7 @@ def inherit(parent: uuid.UUID, fork: uuid.UUID) -> None:
     UnavailableError."""
     choice = of_session(parent)
     if choice is not None:
-        choose([session_key(fork)], choice)
+        choose(fork, choice)
 
 
 def forget(session: uuid.UUID) -> None:
@@ -217,6 +237,12 @@ def fewer_hosts(choice: Choice, places: Iterable[str]) -> Choice:
 
 def read(key: str, environ: Mapping[str, str] = os.environ) -> Choice | None:
     """What stands under a key. Raises UsageError for a file that holds something else."""
+    found = _stored(key, environ)
+    return None if found is None else found[0]
+
+
+def _stored(key: str, environ: Mapping[str, str]) -> tuple[Choice, uuid.UUID | None] | None:
+    """As `read`, with the session that the key leads to; None in files of before."""
     path = _file(key, environ)
     try:
         with path.open("rb") as file:
@@ -229,7 +255,8 @@ def read(key: str, environ: Mapping[str, str] = os.environ) -> Choice | None:
         value = json.loads(data)
         if not isinstance(value, dict) or value.get("key") != key:
             raise ValueError("it holds something else than was chosen under its key")
-        return _choice(value)
+        session = value.get("session")
+        return _choice(value), None if session is None else uuid.UUID(str(session))
     except (ValueError, RecursionError, UsageError) as error:
         raise UsageError(
             f"{path} does not say what was chosen for this session: {error}. Remove it, and choose"
@@ -237,10 +264,10 @@ def read(key: str, environ: Mapping[str, str] = os.environ) -> Choice | None:
         ) from error
 
 
-def read_or_none(key: str, environ: Mapping[str, str]) -> Choice | None:
-    """As `read`; None also for a file that cannot be read, and is about to be replaced."""
+def _stored_or_none(key: str, environ: Mapping[str, str]) -> tuple[Choice, uuid.UUID | None] | None:
+    """As `_stored`; None also for a file that cannot be read, and is about to be replaced."""
     try:
-        return read(key, environ)
+        return _stored(key, environ)
     except UsageError:
         return None
 

@@ -28,7 +28,7 @@ from reprise.log.search import (
     revoked_of,
 )
 from reprise.log.store import SessionInfo
-from reprise.sandbox.chosen import Choice, choose, forget, of_session, session_key
+from reprise.sandbox.chosen import Choice, choose, forget, of_session
 from reprise.sandbox.named import environments
 from reprise_server.api.base import Asked, Endpoint, operation
 from reprise_server.api.refusals import Refused
@@ -114,7 +114,7 @@ async def _choose(info: SessionInfo, environment: str) -> None:
             f"Session {info.id} is there already, with steps, so it keeps its environment. Nothing"
             f" was changed. POST to sessions/{info.id}/environment has it go on in another one.",
         )
-    await asyncio.to_thread(choose, [session_key(info.id)], Choice(environment))
+    await asyncio.to_thread(choose, info.id, Choice(environment))
 
 
 class OneSessionEndpoint(SessionEndpoint):
