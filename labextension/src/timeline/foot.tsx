@@ -83,7 +83,8 @@ export class FootWidget extends ReactWidget {
       <UseSignal signal={state.changed}>
         {() =>
           state.history === null ? null : (
-            <UseSignal signal={state.history.changed}>
+            // A UseSignal stays with the signal that it began with.
+            <UseSignal key={state.history.session} signal={state.history.changed}>
               {() => (
                 <UseSignal signal={rest.grid.selectionChanged}>
                   {() => state.history && <Foot {...rest} history={state.history} />}

@@ -34,7 +34,12 @@ export class Hint extends ReactWidget {
         />
       );
     }
-    return <UseSignal signal={history.changed}>{() => this._of(history)}</UseSignal>;
+    return (
+      // A UseSignal stays with the signal that it began with.
+      <UseSignal key={history.session} signal={history.changed}>
+        {() => this._of(history)}
+      </UseSignal>
+    );
   }
 
   private _of(history: IHistory): React.JSX.Element | null {

@@ -157,6 +157,17 @@ describe('the detail of a step', () => {
 });
 
 describe('the list', () => {
+  it('says how many steps the session has that is shown now', async () => {
+    const told = (): string => panel.node.querySelector('[role=status]')?.textContent ?? '';
+    await expect.poll(told).toBe('20 steps');
+    state.open('b');
+    await expect.poll(told).toBe('20 steps');
+    session.append(1);
+    timeline.poke('b');
+    await expect.poll(told).toBe('21 steps');
+    expect(panel.node.querySelector('.jp-Reprise-loading')).toBeNull();
+  });
+
   it('writes out what cannot be seen, or turns the direction of what follows', async () => {
     session.append(1, { text: 'rm \u202etxt.a', shown: '\u200bok' });
     timeline.poke('a');
