@@ -88,9 +88,3 @@ export function orRefusal(job: Job): Job {
       : 'It was cancelled before it had ended. Nothing was changed.'
   );
 }
-
-/** How far a job is, as 0 to 1; null where that cannot be said. */
-export function part(job: Job): number | null {
-  const { done, total } = job.progress;
-  return done === null || total === null || total === 0 ? null : done / total;
-}
