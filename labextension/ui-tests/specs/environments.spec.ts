@@ -4,6 +4,7 @@ import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
 import { promises as fs } from 'fs';
 import * as path from 'path';
 
+import { press } from '../fixtures/decision';
 import {
   accessible,
   expect,
@@ -50,15 +51,6 @@ function command(page: IJupyterLabPageFixture, id: string, args: object = {}): P
     id,
     args
   ] as const);
-}
-
-/** Press a button of the decision frame, as a person does: not before it could be read. */
-async function press(page: IJupyterLabPageFixture, button: string): Promise<void> {
-  const frame = page.frameLocator('.jp-Reprise-decision-frame');
-  await expect(async () => {
-    await frame.getByRole('button', { name: button, exact: true }).click({ timeout: 5_000 });
-    await expect(page.locator('.jp-Reprise-decision-dialog')).toHaveCount(0, { timeout: 3_000 });
-  }).toPass();
 }
 
 /** Type into the last cell, and run it. */

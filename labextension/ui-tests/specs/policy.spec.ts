@@ -3,6 +3,7 @@
 import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
 import * as path from 'path';
 
+import { press } from '../fixtures/decision';
 import { accessible, expect, Server, setTheme, test } from '../fixtures/lab';
 
 // Whoever runs this server forbids some hosts.
@@ -27,15 +28,6 @@ async function write(page: IJupyterLabPageFixture, text: string): Promise<void> 
   await page.locator('.jp-Reprise-policy-textbox .cm-content').click();
   await page.keyboard.press('Control+A');
   await page.keyboard.insertText(text);
-}
-
-/** Press a button of the decision frame, as a person does: not before it could be read. */
-async function press(page: IJupyterLabPageFixture, button: string): Promise<void> {
-  const frame = page.frameLocator('.jp-Reprise-decision-frame');
-  await expect(async () => {
-    await frame.getByRole('button', { name: button, exact: true }).click({ timeout: 5_000 });
-    await expect(page.locator('.jp-Reprise-decision-dialog')).toHaveCount(0, { timeout: 3_000 });
-  }).toPass();
 }
 
 const RULE =

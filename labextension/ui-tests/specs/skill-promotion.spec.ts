@@ -2,6 +2,7 @@
 
 import type { Locator, Page } from '@playwright/test';
 
+import { press } from '../fixtures/decision';
 import { accessible, expect, Server, signIn, test } from '../fixtures/lab';
 import { add } from '../fixtures/skills';
 
@@ -20,14 +21,6 @@ async function openSkills(page: Page, server: Server): Promise<Locator> {
     )
   );
   return page.locator('#jp-reprise-skills');
-}
-
-async function press(page: Page, button: string): Promise<void> {
-  const frame = page.frameLocator('.jp-Reprise-decision-frame');
-  await expect(async () => {
-    await frame.getByRole('button', { name: button, exact: true }).click({ timeout: 5_000 });
-    await expect(page.locator('.jp-Reprise-decision-dialog')).toHaveCount(0, { timeout: 2_000 });
-  }).toPass();
 }
 
 test('what somebody asks for another person decides, and nobody by himself', async ({

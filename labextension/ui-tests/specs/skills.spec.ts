@@ -3,6 +3,7 @@
 import type { Locator, Page } from '@playwright/test';
 import { promises as fs } from 'fs';
 
+import { press } from '../fixtures/decision';
 import {
   accessible,
   dismissLost,
@@ -53,16 +54,6 @@ async function openSkill(page: Page, args: Record<string, unknown>): Promise<Loc
   );
   await expect(tab(page).locator('.jp-Reprise-skill-head')).toBeVisible();
   return tab(page);
-}
-
-/** Press a button of the decision frame, as a person does. */
-async function press(page: Page, button: string): Promise<void> {
-  const frame = page.frameLocator('.jp-Reprise-decision-frame');
-  // It takes presses once it was in view long enough to be read.
-  await expect(async () => {
-    await frame.getByRole('button', { name: button, exact: true }).click({ timeout: 5_000 });
-    await expect(page.locator('.jp-Reprise-decision-dialog')).toHaveCount(0, { timeout: 2_000 });
-  }).toPass();
 }
 
 test('skills are found by scope, words and keyboard, and the list lives', async ({
