@@ -131,10 +131,7 @@ export class Api implements IApi, IDisposable {
     if (response.ok) {
       return response;
     }
-    const error = await failure(response);
-    if (error.code === 'not-authenticated') {
-      this._connection.refused();
-    }
+    const error = await this._refusal(response);
     const { decision, frame } = error.detail;
     if (
       error.status === 428 &&
@@ -149,9 +146,17 @@ export class Api implements IApi, IDisposable {
       if (again.ok) {
         return again;
       }
-      throw await failure(again);
+      throw await this._refusal(again);
     }
     throw error;
+  }
+
+  private async _refusal(response: Response): Promise<ApiError> {
+    const error = await failure(response);
+    if (error.code === 'not-authenticated') {
+      this._connection.refused();
+    }
+    return error;
   }
 
   private async _once(url: string, init: RequestInit): Promise<Response> {

@@ -108,6 +108,11 @@ export class WorkspaceSection extends Panel {
     const { contents } = this._parts.documents.services;
     const folder = folderOf(contents.localPath(session.path));
     const paths = [...browser.selectedItems()].map(each => each.path);
+    if (paths.length === 0) {
+      const { trans } = this._parts;
+      this._say({ failure: null, saved: trans.__('Choose first what is to be saved.') });
+      return;
+    }
     await this._do(async () => {
       const saved = await this._parts.across.copy(paths, folder);
       this._say({ saved: this._savedWords(saved, folder) });
