@@ -10,6 +10,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { ConversationInfo, IAgent, IConversation, ModelStanding } from '../agent/tokens';
 import { ApiError, type IApi } from '../api/tokens';
+import { numberOf } from '../composer/cells';
 import type { IComposer, IComposerFactory } from '../composer/tokens';
 import { bare } from '../pages/service';
 import type { IAnnouncer } from '../parts/tokens';
@@ -230,10 +231,7 @@ export class Chat implements IChat {
       return null;
     }
     const panel = this._parts.tracker?.find(each => bare(each.context.path) === bare(path));
-    const at = [...(panel?.model?.cells ?? [])].findIndex(
-      each => each.sharedModel.getId() === cell
-    );
-    return at < 0 ? null : at + 1;
+    return panel === undefined ? null : numberOf(panel, cell);
   }
 
   /** A cell below the active one, that nobody has run: marked as the agent's, so its output is static. */

@@ -1,5 +1,6 @@
 // What is written and was not sent, kept for each conversation over reloads of the page.
 
+import type { IStore } from '../parts/storage';
 import type { IItem } from './message';
 
 /** A message that waits for the end of a turn. */
@@ -26,8 +27,8 @@ const MOST_KEPT = 50;
  */
 export class Drafts {
   constructor(
-    private readonly _lasting: Storage | null,
-    private readonly _session: Storage | null,
+    private readonly _lasting: IStore | null,
+    private readonly _session: IStore | null,
     private readonly _prefix: string
   ) {}
 
@@ -75,7 +76,7 @@ export class Drafts {
   private readonly _memory = new Map<string, IDraft>();
 }
 
-function read(storage: Storage | null, name: string): string | null {
+function read(storage: IStore | null, name: string): string | null {
   try {
     return storage?.getItem(name) ?? null;
   } catch {
@@ -83,7 +84,7 @@ function read(storage: Storage | null, name: string): string | null {
   }
 }
 
-function write(storage: Storage | null, name: string, value: object | null): void {
+function write(storage: IStore | null, name: string, value: object | null): void {
   const text = value === null ? '' : JSON.stringify(value);
   try {
     if (value === null || text.length > MOST_DRAFT) {

@@ -7,6 +7,7 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { IAgent } from '../agent/tokens';
 import { IApi } from '../api/tokens';
+import { browserStore } from '../parts/storage';
 import { IAnnouncer } from '../parts/tokens';
 import { IPreferences } from '../preferences/tokens';
 import { ISkills } from '../skills/tokens';
@@ -14,15 +15,6 @@ import { asking } from './asking';
 import { ComposerFactory } from './composer';
 import { Drafts } from './drafts';
 import { IComposerFactory } from './tokens';
-
-/** The browser's storage, where it lets a page have some. */
-function storage(which: 'localStorage' | 'sessionStorage'): Storage | null {
-  try {
-    return window[which];
-  } catch {
-    return null;
-  }
-}
 
 const composer: JupyterFrontEndPlugin<IComposerFactory> = {
   id: '@jupyter-reprise/lab:composer',
@@ -50,11 +42,7 @@ const composer: JupyterFrontEndPlugin<IComposerFactory> = {
       announcer,
       preferences,
       // Of this server: with a Hub several may share an origin.
-      drafts: new Drafts(
-        storage('localStorage'),
-        storage('sessionStorage'),
-        PageConfig.getBaseUrl()
-      ),
+      drafts: new Drafts(browserStore(), browserStore('sessionStorage'), PageConfig.getBaseUrl()),
       trans: (translator ?? nullTranslator).load('reprise')
     })
 };

@@ -16,9 +16,10 @@ const SHUT: IStore = {
   removeItem: () => undefined
 };
 
-export function browserStore(): IStore {
+/** which: `localStorage` for all pages of this browser, `sessionStorage` for this tab alone. */
+export function browserStore(which: 'localStorage' | 'sessionStorage' = 'localStorage'): IStore {
   try {
-    return window.localStorage;
+    return window[which];
   } catch {
     return SHUT;
   }

@@ -12,6 +12,7 @@ import { ICellPlaces } from '../cellplaces/tokens';
 import { numberOf } from '../composer/cells';
 import { IComposerFactory } from '../composer/tokens';
 import { IOpenNotebooks } from '../pages/tokens';
+import { browserStore } from '../parts/storage';
 import { IPreferences } from '../preferences/tokens';
 import { Kept } from './kept';
 import { Proposals } from './proposals';
@@ -45,7 +46,7 @@ const proposals: JupyterFrontEndPlugin<IProposals> = {
       languages,
       preferences,
       telling: factory,
-      kept: new Kept(storage(), PageConfig.getBaseUrl()),
+      kept: new Kept(browserStore(), PageConfig.getBaseUrl()),
       trans,
       open: (title, body) => {
         const widget = new MainAreaWidget({ content: ReactWidget.create(body) });
@@ -95,13 +96,5 @@ const proposals: JupyterFrontEndPlugin<IProposals> = {
     return made;
   }
 };
-
-function storage(): Storage | null {
-  try {
-    return window.localStorage;
-  } catch {
-    return null; // This browser keeps nothing for pages.
-  }
-}
 
 export const plugins: JupyterFrontEndPlugin<unknown>[] = [proposals];

@@ -1,12 +1,14 @@
 // Which of the agent's edits a person has said to keep: asked about no more, in this browser.
 
+import type { IStore } from '../parts/storage';
+
 /** Keys that are remembered; the oldest are forgotten, when their turns are far away. */
 const MOST = 1_000;
 
 export class Kept {
   /** storage: null where the browser keeps nothing.  prefix: of this server. */
   constructor(
-    private readonly _storage: Storage | null,
+    private readonly _storage: IStore | null,
     prefix: string
   ) {
     this._name = `reprise:kept:${prefix}`;
