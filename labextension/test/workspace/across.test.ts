@@ -1,5 +1,7 @@
 // Copies between the workspace and the person's own files are whole, or are refused.
 
+import { Blob as Bytes } from 'node:buffer';
+
 import { Contents, ContentsManager, ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 import { afterEach, expect, test } from 'vitest';
@@ -31,7 +33,8 @@ function sides(many: number): { across: Across; saved: string[] } {
     },
     entry: ({ path }: IPlace) =>
       Promise.resolve([...inside.values()].flat().find(each => each.path === path) ?? null),
-    bytes: () => Promise.resolve(new Blob(['x']))
+    // jsdom's own cannot be read.
+    bytes: () => Promise.resolve(new Bytes(['x']))
   } as unknown as WorkspaceFiles;
   const drive = new WorkspaceDrive(files, serverSettings, () => []);
   const saved: string[] = [];

@@ -1,4 +1,5 @@
 // The drive against a server that holds each request and answer against the API's document.
+// @vitest-environment node
 
 import { beforeEach, afterEach, expect, test } from 'vitest';
 
