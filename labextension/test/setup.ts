@@ -28,5 +28,13 @@ if (typeof window !== 'undefined') {
   window.DragEvent ??= class DragEvent extends MouseEvent {} as typeof window.DragEvent;
   window.requestIdleCallback ??= act =>
     Number(setTimeout(act, 0, { didTimeout: false, timeRemaining: () => 50 }));
+  Blob.prototype.arrayBuffer ??= function (this: Blob) {
+    return new Promise((tell, fail) => {
+      const reader = new FileReader();
+      reader.onload = () => tell(reader.result as ArrayBuffer);
+      reader.onerror = () => fail(reader.error ?? new Error('It could not be read.'));
+      reader.readAsArrayBuffer(this);
+    });
+  };
   Element.prototype.scrollIntoView ??= () => undefined;
 }
