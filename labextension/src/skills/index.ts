@@ -12,6 +12,7 @@ import { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { IApi } from '../api/tokens';
+import { copyText } from '../parts/clipboard';
 import { skillIcon } from '../parts/icons';
 import { browserStore } from '../parts/storage';
 import { IAnnouncer, ISafeRendering } from '../parts/tokens';
@@ -156,7 +157,7 @@ const views: JupyterFrontEndPlugin<void> = {
       execute: async () => {
         const { active } = panel;
         if (active !== null) {
-          await navigator.clipboard.writeText(active.version?.reference ?? active.name);
+          await copyText(active.version?.reference ?? active.name);
         }
       }
     });

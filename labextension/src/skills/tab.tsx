@@ -3,6 +3,7 @@
 import { Signal } from '@lumino/signaling';
 import * as React from 'react';
 
+import { copyText } from '../parts/clipboard';
 import { ConnectionNotice, ErrorNotice, Loading, Notice } from '../parts/notices';
 import { exact, moment } from '../parts/words';
 import { useAsked } from '../parts/asked';
@@ -224,7 +225,7 @@ function Head(props: {
         <button
           type="button"
           className="jp-Reprise-link"
-          onClick={() => void navigator.clipboard.writeText(entry.digest)}
+          onClick={() => void copyText(entry.digest)}
         >
           {trans.__('Copy digest')}
         </button>
