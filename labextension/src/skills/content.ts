@@ -1,5 +1,7 @@
 // What the bytes of a skill's file are: text, a picture, or neither; told by the bytes (pure).
 
+import { base64 } from '../parts/base64';
+
 /** Of a picture that is shown; larger ones are downloaded. */
 export const MOST_PICTURE = 4 * 1024 * 1024;
 
@@ -43,19 +45,6 @@ export function textOf(bytes: Uint8Array): string | null {
   } catch {
     return null;
   }
-}
-
-export function base64(bytes: Uint8Array): string {
-  const parts: string[] = [];
-  // As many as a call takes arguments everywhere.
-  for (let at = 0; at < bytes.length; at += 8_192) {
-    parts.push(String.fromCharCode(...bytes.subarray(at, at + 8_192)));
-  }
-  return btoa(parts.join(''));
-}
-
-export function unbase64(text: string): Uint8Array {
-  return Uint8Array.from(atob(text), each => each.charCodeAt(0));
 }
 
 function dataAddress(type: string, bytes: Uint8Array): string {

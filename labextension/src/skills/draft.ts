@@ -3,8 +3,9 @@
 import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
+import { base64, bytesOfBase64 } from '../parts/base64';
 import { IStore } from '../parts/storage';
-import { base64, textOf, unbase64 } from './content';
+import { textOf } from './content';
 import { nameIn, startText } from './frontmatter';
 import { bare, reference } from './names';
 import { ISkills } from './tokens';
@@ -259,7 +260,7 @@ export class Draft implements IDisposable {
         edit === null
           ? { content: null, executable: false }
           : {
-              content: edit.text ?? unbase64(edit.base64 ?? ''),
+              content: edit.text ?? bytesOfBase64(edit.base64 ?? ''),
               executable: edit.executable
             }
       );

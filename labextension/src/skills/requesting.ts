@@ -1,7 +1,7 @@
 // How skills stand in requests and answers: names in paths, pages, files, archives, shown text.
 
 import { ApiError } from '../api/tokens';
-import { base64 } from './content';
+import { base64 } from '../parts/base64';
 import { nameOf } from './names';
 import { ISkills } from './tokens';
 

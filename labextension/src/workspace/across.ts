@@ -4,9 +4,9 @@ import { Contents, ServerConnection } from '@jupyterlab/services';
 import { DisposableDelegate, IDisposable } from '@lumino/disposable';
 
 import { ApiError } from '../api/tokens';
+import { base64 } from '../parts/base64';
 import { AskClash, Clash, forBatch } from './clash';
 import { WorkspaceDrive } from './drive';
-import { base64 } from './models';
 import { DRIVE, freeName, joined, nameOf } from './paths';
 
 /** Bytes that are sent to Jupyter's contents at once, as its own uploads are. */

@@ -2,6 +2,7 @@
 
 import { Contents } from '@jupyterlab/services';
 
+import { base64, bytesOfBase64 } from '../parts/base64';
 import { IEntry } from './files';
 import { IPlace, joined, localPathOf, nameOf } from './paths';
 
@@ -116,26 +117,6 @@ function decoded(data: Uint8Array): string | null {
   } catch {
     return null;
   }
-}
-
-/** Characters that `fromCharCode` takes at once. */
-const AT_ONCE = 0x8000;
-
-export function base64(data: Uint8Array): string {
-  let binary = '';
-  for (let start = 0; start < data.length; start += AT_ONCE) {
-    binary += String.fromCharCode(...data.subarray(start, start + AT_ONCE));
-  }
-  return btoa(binary);
-}
-
-export function bytesOfBase64(text: string): Uint8Array<ArrayBuffer> {
-  const binary = atob(text.replace(/\s/g, ''));
-  const data = new Uint8Array(binary.length);
-  for (let index = 0; index < binary.length; index += 1) {
-    data[index] = binary.charCodeAt(index);
-  }
-  return data;
 }
 
 /** An entry of a path that was just made, before a listing tells more. */
