@@ -84,7 +84,11 @@ export class Traffic implements IDisposable {
         this._environments.chosen(this.session),
         this._all(from)
       ]);
-      const kept = this._rows.filter(row => row.seq !== null && row.seq < from);
+      const again = new Set(fresh.map(keyOf));
+      // Those between steps say no step; what came before `from` of them is not told again.
+      const kept = this._rows.filter(row =>
+        row.seq === null ? !again.has(keyOf(row)) : row.seq < from
+      );
       const all = [...kept, ...fresh];
       this._dropped += Math.max(0, all.length - MOST);
       this._rows = all.slice(-MOST);
@@ -122,4 +126,8 @@ export class Traffic implements IDisposable {
   private _again = false;
   private _isDisposed = false;
   private readonly _changed = new Signal<this, void>(this);
+}
+
+function keyOf(row: IAskedHost): string {
+  return [row.seq, row.at, row.host, row.port, row.verdict, row.replay].join(' ');
 }
