@@ -124,7 +124,7 @@ test('@ brings cells, variables, files and skills by keys alone, and none of it 
   await input.press('Enter');
   const chips = page.locator('.jp-Reprise-composer .jp-Reprise-chip');
   await expect(chips).toHaveText([/cell 2/, /rentals \(list\)/, /made.csv/, /profile-dataset/]);
-  await chips.nth(0).getByRole('button', { name: 'cell 2' }).click();
+  await chips.nth(0).getByRole('button', { name: 'cell 2 (code)', exact: true }).click();
   await expect(page.locator('.jp-Reprise-chip-content')).toContainText('/etc/passwd');
   await page.getByRole('button', { name: 'Do not bring profile-dataset along' }).click();
   await expect(chips).toHaveCount(3);
