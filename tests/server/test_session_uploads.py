@@ -98,6 +98,10 @@ def test_a_file_comes_in_whole_as_a_step_and_is_replaced_only_when_asked(
     assert refused(again) == (409, "exists")
     assert "Nothing was changed" in again.json()["error"]["message"]
     step(client, put(client, live, "data/räum e.bin", b"", replace=True))
+    # A folder may hold more than whoever drops a file on its name can know.
+    over = put(client, live, "data", b"a file", replace=True)
+    assert refused(over) == (400, "usage")
+    assert "is a folder" in over.json()["error"]["message"]
     assert shell(client, live, "stat -c %s data/*") == "0\n"
 
 

@@ -135,13 +135,21 @@ class _Planner:
             after = page.next
 
     async def _make_way(self, path: str, *, wanted_file: bool) -> None:
-        """Raises PathTaken where something lies that is not to be replaced."""
+        """Raises PathTaken where something lies that is not to be replaced.
+
+        UsageError for a file that would take a folder's place: what lies in there was not meant.
+        """
         there = await self._at(path)
         if there is None:
             return
         if not self._replaced:
             raise _taken(path)
-        if not wanted_file or there.type == "dir":
+        if wanted_file and there.type == "dir":
+            raise UsageError(
+                f"{shown(path)} is a folder, whose place a file does not take. Remove it first, or "
+                "give the file another name. Nothing was changed."
+            )
+        if not wanted_file:
             # A folder that comes would be merged into the one that is there.
             self._upload.removed.append(path)
 

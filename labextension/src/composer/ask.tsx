@@ -98,7 +98,8 @@ function AskAnswer(props: {
         <Words key={part.key} part={part} rendermime={rendermime} />
       ))}
       {newest && turn.ended === null && (
-        <UseSignal signal={conversation.streamed}>
+        // A signal that is another is connected by a component that is another.
+        <UseSignal key={conversation.id} signal={conversation.streamed}>
           {() => (
             <>
               {conversation.draft
