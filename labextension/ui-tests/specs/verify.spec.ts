@@ -49,6 +49,11 @@ async function ran(
 }
 
 async function verify(page: IJupyterLabPageFixture, args: object = {}): Promise<void> {
+  // In menus it can be pressed once the page knows which session its notebook has.
+  await page.waitForFunction(
+    said => (window as any).jupyterapp.commands.isEnabled('reprise:verify', said) as boolean,
+    args
+  );
   await page.evaluate(
     said => (window as any).jupyterapp.commands.execute('reprise:verify', said) as Promise<void>,
     args
