@@ -89,7 +89,7 @@ export class OpenConversation implements IConversation, IDisposable {
   }
 
   get running(): boolean {
-    return this._running;
+    return this._running || this._awaited !== null;
   }
 
   get stopping(): boolean {
@@ -145,15 +145,16 @@ export class OpenConversation implements IConversation, IDisposable {
       body
     });
     if (!this._model.turns.some(each => each.turn === turn)) {
-      // Its entry is on the way. Who looks meanwhile is not told that nothing runs.
-      this._running = true;
+      // Its entry is on the way. Who looks meanwhile is not told that nothing runs, whatever an
+      // answer says that was on its way before.
+      this._awaited = turn;
       this._mark();
     }
   }
 
   async cancel(): Promise<void> {
     const { stopping } = await this._api.post('/conversations/{conversation}/cancel', this._path);
-    if (!stopping && this._running) {
+    if (!stopping && this.running) {
       // It ended meanwhile, or another process runs it: what is shown is asked for anew.
       this.reconnect();
     }
@@ -346,7 +347,33 @@ export class OpenConversation implements IConversation, IDisposable {
     this._entries = found.entries;
     this._model = foldAll(found.base, found.entries);
     this._whole = found.whole;
+    if (this._came()) {
+      void this._askHowItStands();
+    }
     this._mark();
+  }
+
+  /** The turn that was said here is among the entries. */
+  private _came(): boolean {
+    return this._awaited !== null && this._model.turns.some(each => each.turn === this._awaited);
+  }
+
+  /** What was said here came with what was missed, which says nothing of how it stands now. */
+  private async _askHowItStands(): Promise<void> {
+    try {
+      const { running } = await this._api.get('/conversations/{conversation}', this._path);
+      this._running = running && this._model.open;
+    } catch (error) {
+      // The line tells it, as soon as there is one again.
+      if (!(error instanceof ApiError)) {
+        throw error;
+      }
+    } finally {
+      if (!this.isDisposed) {
+        this._awaited = null;
+        this._mark();
+      }
+    }
   }
 
   private _onLine(): void {
@@ -450,6 +477,13 @@ export class OpenConversation implements IConversation, IDisposable {
     switch (entry.kind) {
       case 'said':
         this._notes = [];
+        if (this._came()) {
+          if (this._running) {
+            this._awaited = null;
+          } else {
+            void this._askHowItStands();
+          }
+        }
         break;
       case 'asked':
       case 'answered':
@@ -523,6 +557,8 @@ export class OpenConversation implements IConversation, IDisposable {
   private _yours = false;
   private _owner: string | null = null;
   private _running = false;
+  /** The turn that was said here, until its entry comes. */
+  private _awaited: number | null = null;
   private _stopping = false;
   private _changes = false;
   private _streams = false;

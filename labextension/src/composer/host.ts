@@ -53,7 +53,9 @@ export abstract class ConversationHost implements IComposerHost, IDisposable {
   }
 
   get ended(): string | null {
-    return this.shown?.ended ?? null;
+    const { shown } = this;
+    // Open, and nobody runs it here: whoever ran it is gone, or another process goes on with it.
+    return shown?.model.open === true && !shown.running ? 'interrupted' : (shown?.ended ?? null);
   }
 
   get conversation(): string | null {

@@ -187,6 +187,40 @@ test('what was said runs before its entry has come', async () => {
   expect(conversation.running).toBe(true);
 });
 
+test('what was said while it was being opened runs, whatever answers say that came late', async () => {
+  const heard: boolean[] = [];
+  let answer = (): void => undefined;
+  const before = new Promise<void>(done => (answer = done));
+  server.on('GET /conversations/{conversation}', async () => {
+    const now = { ...info(), owner: 'alice', yours, running, ended: null, questions: [] };
+    await before;
+    return { json: now };
+  });
+  server.on('GET /conversations/{conversation}/entries', async () => {
+    // Frames are drawn meanwhile.
+    await new Promise(resolve => setTimeout(resolve, 100));
+    return { json: { entries: story.entries, next: null } };
+  });
+  server.on('POST /conversations/{conversation}/say', () => {
+    story.said('One');
+    return { status: 202, json: { turn: 1 } };
+  });
+  const conversation = open();
+  await until(() => server.asked.includes(`GET /conversations/${ID}`));
+  await conversation.say('One');
+  conversation.changed.connect(() => heard.push(conversation.running));
+  running = true;
+  answer();
+  await until(() => conversation.line.is === 'live' && conversation.whole);
+  expect(conversation.model.turns).toHaveLength(1);
+  expect(heard).not.toContain(false);
+  story.answered('1').ended();
+  tell('entry', { entry: story.entries.at(-2) });
+  tellNewest();
+  tell('ended', { status: 'done' });
+  await until(() => !conversation.running);
+});
+
 test('one that is tried again twice at once is opened once', async () => {
   story.said('One').answered('1').ended();
   await server.go();

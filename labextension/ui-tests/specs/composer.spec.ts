@@ -135,7 +135,7 @@ test('@ brings cells, variables, files and skills by keys alone, and none of it 
   const text = await said(server, `${name}/n.ipynb`);
   expect(text).toContain('<brought kind="variable" name="rentals" title="rentals (list)">');
   expect(text).toContain('| a,b\n| 1,2\n');
-  expect(text).toContain('| </brought>\n| <brought kind="file" name="/etc/passwd"');
+  expect(text).toContain('</brought>\n| <brought kind="file" name="/etc/passwd"');
   expect(text.match(/^<brought /gm)).toHaveLength(3);
   // Naming a variable asked the kernel, which logs no such question: one cell was run.
   const session = (await server.api('GET', 'conversations')).conversations[0].session;
