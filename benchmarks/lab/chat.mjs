@@ -40,8 +40,12 @@ const page = await context.newPage();
 page.setDefaultTimeout(PATIENCE);
 const cdp = await context.newCDPSession(page);
 
+/** What a command answers may be a widget, which nothing can bring out of the page. */
 const execute = (id, args) =>
-  page.evaluate(([id, args]) => window.jupyterapp.commands.execute(id, args), [id, args ?? {}]);
+  page.evaluate(
+    ([id, args]) => window.jupyterapp.commands.execute(id, args).then(() => undefined),
+    [id, args ?? {}]
+  );
 
 async function open(notebook) {
   await page.goto(`${url}/lab/tree/${notebook}?reset`);
