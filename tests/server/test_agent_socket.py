@@ -8,7 +8,9 @@ import json
 import re
 import socket
 import uuid
-from typing import Any
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode
 
 import pytest
@@ -16,15 +18,20 @@ import websocket
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from reprise.log.conversation import Entry
 from reprise.log.conversations import Conversations
 from reprise.log.postgres import Log
 from reprise_server.agent.scripted import Step, calls, reply, says
-from reprise_server.api.conversation_socket import PATH, SLOW
+from reprise_server.api import conversation_socket
+from reprise_server.api.conversation_socket import PATH, SLOW, ConversationSocket
 from reprise_server.api.outbox import Outbox, TooSlow
 from reprise_server.api.socket_messages import ACTIONS, MESSAGE_BYTES
 from tests.fixtures.agent_server import FRAME, PAGE, Agents, Line, start_agents
 from tests.fixtures.kernel import Database
 from tests.fixtures.server import Serve
+
+if TYPE_CHECKING:
+    from reprise_server.api.service import Service
 
 NOTEBOOK: dict[str, Any] = {
     "nbformat": 4,
@@ -103,6 +110,72 @@ def test_a_turn_is_stopped_and_goes_on_over_the_line(agents: Agents) -> None:
     assert line.ask("continue")["type"] == "done"
     assert line.until(lambda told: told["type"] == "ended")["status"] == "done"
     line.close()
+
+
+@pytest.mark.parametrize(("began", "told_there"), [(True, False), (False, False), (True, True)])
+async def test_a_line_that_opens_as_a_turn_ends_is_told_so(
+    monkeypatch: pytest.MonkeyPatch, began: bool, told_there: bool
+) -> None:
+    """The end is told once, perhaps between what a line has read and what it follows."""
+    entries = [Entry(0, 0, "begun", {}, 1)]
+    said, ended = Entry(1, 1, "said", {}, 2), Entry(2, 1, "ended", {"status": "cancelled"}, 3)
+    if began:
+        entries.append(said)
+    runs = began
+
+    class Stored:
+        def __init__(self, log: object) -> None:
+            pass
+
+        async def entries(self, _: uuid.UUID, *, after: int, most: int) -> list[Entry]:
+            return [each for each in entries if each.seq > after][:most]
+
+    class Thread:
+        async def watch(self, _: uuid.UUID, tell: Callable[[Any], None], after: int) -> None:
+            nonlocal runs
+            entries[1:] = [said, ended]
+            for each in entries[after + 1 :]:
+                tell({"type": "entry", "entry": each.to_json()})
+            runs = False
+            if told_there:
+                tell({"type": "ended", "status": "cancelled"})
+            await asyncio.sleep(0)  # what was told in the other thread comes before its answer
+
+    class Conversing:
+        running = Thread()
+
+        async def of(self, _: uuid.UUID) -> tuple[Any, str]:
+            return SimpleNamespace(entries=len(entries)), "alice"
+
+        async def may(self, *_: object) -> None:
+            return None
+
+        async def runs(self, _: uuid.UUID) -> bool:
+            return runs
+
+    async def log() -> None:
+        return None
+
+    monkeypatch.setattr(conversation_socket, "Conversations", Stored)
+    line = object.__new__(ConversationSocket)
+    line.initialize(cast("Service", SimpleNamespace(conversing=Conversing(), log=log)))
+    line.conversation, line.person, line._by, line._after = uuid.uuid4(), None, "alice", -1
+    heard: list[dict[str, Any]] = []
+
+    async def send(text: str) -> None:
+        heard.append(json.loads(text))
+
+    line._outbox = Outbox(send, 60.0)
+    serving = asyncio.ensure_future(line._serve())
+    for _ in range(100):
+        await asyncio.sleep(0)
+    serving.cancel()
+    await asyncio.gather(serving, return_exceptions=True)
+    assert [each["type"] for each in heard][-1] == "ended"
+    assert [each for each in heard if each["type"] == "ended"] == [
+        {"type": "ended", "status": "cancelled"}
+    ]
+    assert [each["entry"]["seq"] for each in heard if each["type"] == "entry"] == [0, 1, 2]
 
 
 def test_a_line_that_breaks_misses_nothing(agents: Agents) -> None:

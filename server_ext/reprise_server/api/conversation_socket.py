@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +24,7 @@ from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from reprise.errors import RepriseError
 from reprise.log.conversations import Conversations
+from reprise_server.agent.contract import Entry
 from reprise_server.agent.running import Told, Watch
 from reprise_server.api.conversations import RESOURCE, newest_end, pressed_at
 from reprise_server.api.outbox import Outbox, TooSlow
@@ -69,6 +70,9 @@ class ConversationSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):
         self._ended = False
         self._messages: Messages | None = None
         self._watch: Watch | None = None
+        #: Since the hello: an entry was told as it came; the end of a turn was.
+        self._came = False
+        self._over = False
 
     # The handshake --------------------------------------------------------------------------------
 
@@ -138,7 +142,7 @@ class ConversationSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):
     async def _serve(self) -> None:
         """Tell what there is, then what comes, until the connection ends."""
         try:
-            await self._hello()
+            runs = await self._hello()
             await self._catch_up()
             loop = asyncio.get_running_loop()
 
@@ -147,6 +151,8 @@ class ConversationSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):
 
             running = self.service.conversing.running
             self._watch = await running.watch(self.conversation, tell, self._outbox.after)
+            if runs or self._came:
+                await self._end_missed()
             await self._outbox.run()
         except TooSlow:
             self._drop()
@@ -162,7 +168,8 @@ class ConversationSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):
             self.log.exception("Reprise: the websocket of %s failed", self.conversation)
             self._last_words(refusal(error))
 
-    async def _hello(self) -> None:
+    async def _hello(self) -> bool:
+        """Whether a turn runs here, as it was told."""
         conversing = self.service.conversing
         info, _ = await conversing.of(self.conversation)
         hello = {
@@ -170,11 +177,30 @@ class ConversationSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):
             "conversation": str(self.conversation),
             "owner": self._by,
             "yours": await conversing.may(self.person, self._by) is None,
-            "running": await conversing.runs(self.conversation),
+            "running": (runs := await conversing.runs(self.conversation)),
             "after": self._after,
             "last": info.entries - 1,
         }
         await self._outbox.send_now(json.dumps(hello))
+        return runs
+
+    async def _end_missed(self) -> None:
+        """That a turn has ended is told once; it may have been while nobody listened for this line.
+
+        Its entries are stored and read, so without this a reader would know how it ended, and
+        wait for ever to be told that the next one may begin.
+        """
+        ended = newest_end(await self._tail())
+        runs = await self.service.conversing.runs(self.conversation)
+        if ended is not None and not runs and not self._over:
+            self.put({"type": "ended", "status": ended})
+
+    async def _tail(self) -> Sequence[Entry]:
+        """The newest entries."""
+        known = Conversations(await self.service.log())
+        info, _ = await self.service.conversing.of(self.conversation)
+        after = max(-1, info.entries - 1 - _TAIL)
+        return await known.entries(self.conversation, after=after, most=_TAIL + 1)
 
     async def _catch_up(self) -> None:
         """All that was stored, as fast as it is taken; nothing of it waits in memory."""
@@ -187,10 +213,7 @@ class ConversationSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):
                 self._outbox.after = entry.seq
             if len(some) < _PAGE:
                 break
-        info, _ = await self.service.conversing.of(self.conversation)
-        tail = await known.entries(
-            self.conversation, after=max(-1, info.entries - 1 - _TAIL), most=_TAIL + 1
-        )
+        tail = await self._tail()
         ended = newest_end(tail)
         await self._outbox.send_now(
             json.dumps({"type": "told", "after": self._outbox.after, "ended": ended})
@@ -202,6 +225,8 @@ class ConversationSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):
         """Called on the loop here, in the order in which it was told there."""
         if self._ended:
             return
+        self._came = self._came or told["type"] == "entry"
+        self._over = self._over or told["type"] == "ended"
         self.put(told, passing=told["type"] in _PASSING)
         if told["type"] == "entry" and told["entry"]["kind"] in ("question", "continued"):
             self._begin(self._asked(told["entry"]))
