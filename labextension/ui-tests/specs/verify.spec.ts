@@ -203,10 +203,7 @@ test.describe('with the server coming and going', () => {
   });
 });
 
-test('a session of old is verified from a step on, with nothing open', async ({
-  page,
-  server
-}) => {
+test('a session of old is verified from a step on, with nothing open', async ({ page, server }) => {
   const session = (await server.api('POST', 'sessions', {})).id;
   for (const code of ['x = 1', 'print(x)', 'print(x + 1)']) {
     const job = await server.api('POST', `sessions/${session}/run`, { kind: 'cell', code });
