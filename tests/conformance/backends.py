@@ -6,8 +6,11 @@ import pytest
 
 from tests.fixtures.sandbox import AS_ORDINARY_USER, usable
 
-#: gVisor is slow where it has to trace each system call: what runs on it without REPRISE_LONG=1.
-SHORT_ON_GVISOR = frozenset(
+#: gVisor is slow where it has to trace each system call, and runc is driven by the same code as crun,
+#: on which all of it runs.
+SHORTENED = frozenset({"oci-runsc", "oci-runc"})
+#: What runs on those without REPRISE_LONG=1.
+SHORT = frozenset(
     {
         "test_a_cell_runs_and_its_outputs_come_in_order",
         "test_a_mount_is_there_and_read_only",

@@ -1,4 +1,4 @@
-"""Leaves most of the suite out on gVisor, unless REPRISE_LONG asks for all of it."""
+"""Leaves most of the suite out on gVisor and on runc, unless REPRISE_LONG asks for all of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.conformance.backends import SHORT_ON_GVISOR
+from tests.conformance.backends import SHORT, SHORTENED
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -21,8 +21,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _is_long(item: pytest.Item) -> bool:
     if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
         return False
-    on_gvisor = any(
-        isinstance(value, str) and value == "oci-runsc" for value in item.callspec.params.values()
+    shortened = any(
+        isinstance(value, str) and value in SHORTENED for value in item.callspec.params.values()
     )
     suite = item.nodeid.startswith("tests/conformance/")
-    return suite and on_gvisor and item.originalname not in SHORT_ON_GVISOR
+    return suite and shortened and item.originalname not in SHORT
