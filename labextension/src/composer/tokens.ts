@@ -47,7 +47,10 @@ export interface IComposerHost extends IDisposable {
   readonly known: boolean;
   /** Why it is closed, for people. */
   readonly why: string;
-  /** How the newest turn ended: done, cancelled, failed…; null while it is open, and before the first. */
+  /**
+   * How the newest turn ended: done, cancelled, failed…; null while it runs, and before the first.
+   * One that stands open and that nobody runs here is interrupted.
+   */
   readonly ended: string | null;
   /** The conversation's id once it is begun. */
   readonly conversation: string | null;
