@@ -130,6 +130,9 @@ async def test_a_line_that_opens_as_a_turn_ends_is_told_so(
         async def entries(self, _: uuid.UUID, *, after: int, most: int) -> list[Entry]:
             return [each for each in entries if each.seq > after][:most]
 
+        async def newest(self, _: object, count: int) -> list[Entry]:
+            return entries[-count:]
+
     class Thread:
         async def watch(self, _: uuid.UUID, tell: Callable[[Any], None], after: int) -> None:
             nonlocal runs

@@ -130,6 +130,12 @@ class Conversations:
                 break
         return found
 
+    async def newest(self, info: ConversationInfo, count: int) -> list[Entry]:
+        """The newest `count` entries as `info` knows them, and one that may have come since, in
+        order. Raises ConversationNotFound."""
+        after = max(-1, info.entries - 1 - count)
+        return await self.entries(info.id, after=after, most=count + 1)
+
     async def open(
         self, conversation: uuid.UUID, holder: Mapping[str, Json], *, wait: float = 5.0
     ) -> ConversationWriter:

@@ -172,12 +172,13 @@ class ConversationSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):
         """Whether a turn runs here, as it was told."""
         conversing = self.service.conversing
         info, _ = await conversing.of(self.conversation)
+        runs = await conversing.runs(self.conversation)
         hello = {
             "type": "hello",
             "conversation": str(self.conversation),
             "owner": self._by,
             "yours": await conversing.may(self.person, self._by) is None,
-            "running": (runs := await conversing.runs(self.conversation)),
+            "running": runs,
             "after": self._after,
             "last": info.entries - 1,
         }
@@ -197,10 +198,8 @@ class ConversationSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):
 
     async def _tail(self) -> Sequence[Entry]:
         """The newest entries."""
-        known = Conversations(await self.service.log())
         info, _ = await self.service.conversing.of(self.conversation)
-        after = max(-1, info.entries - 1 - _TAIL)
-        return await known.entries(self.conversation, after=after, most=_TAIL + 1)
+        return await Conversations(await self.service.log()).newest(info, _TAIL)
 
     async def _catch_up(self) -> None:
         """All that was stored, as fast as it is taken; nothing of it waits in memory."""

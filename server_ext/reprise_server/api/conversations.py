@@ -97,8 +97,7 @@ class OneConversationEndpoint(ConversationEndpoint):
         """How it stands, with what waits for a person."""
         conversing, known = self.service.conversing, await self.known()
         info, by = await conversing.of(self.identity(asked))
-        after = max(-1, info.entries - 1 - _TAIL)
-        tail = await known.entries(info.id, after=after, most=_TAIL + 1)
+        tail = await known.newest(info, _TAIL)
         yours = await conversing.may(self.person, by) is None
         return {
             **info_json(info),
@@ -168,8 +167,7 @@ class EditsEndpoint(ConversationEndpoint):
         """What stands of the agent's edits. With it come cells as the notebook held them."""
         info = await self.own(asked)
         log = await self.service.log()
-        after = max(-1, info.entries - 1 - _EDITS_TAIL)
-        entries = await Conversations(log).entries(info.id, after=after, most=_EDITS_TAIL + 1)
+        entries = await Conversations(log).newest(info, _EDITS_TAIL)
         turns = turns_of(entries, asked.query["since"])[-_EDITS_TURNS:]
         blobs = (await log.reader(info.session)).blobs
         notebooks: dict[str, dict[str, Any]] = {}

@@ -193,8 +193,7 @@ class Conversing:
     async def questions(self, info: ConversationInfo) -> list[Open]:
         """Those that wait now."""
         known = Conversations(await self._service.log())
-        after = max(-1, info.entries - 1 - _TAIL)
-        return open_questions(await known.entries(info.id, after=after, most=_TAIL + 1))
+        return open_questions(await known.newest(info, _TAIL))
 
     async def decision(
         self, conversation: uuid.UUID, question: Open, person: Person
