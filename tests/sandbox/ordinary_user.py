@@ -3,7 +3,7 @@
 Root's interpreter, packages and checkout may lie where only root may go (/root/.pyenv, a
 checkout below it). In a mount namespace of its own each such folder is covered with an empty
 one that everybody may enter, in which only what the tests need is shown again at its own path.
-Then it becomes the user and starts pytest.
+Then it becomes the user and runs pytest, with a home folder of its own (a system user may have none).
 """
 
 from __future__ import annotations
@@ -11,13 +11,17 @@ from __future__ import annotations
 import ctypes
 import os
 import pwd
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 NAME = "reprise-test"
 
 _CLONE_NEWNS = 0x00020000
+_PR_SET_PDEATHSIG = 1
 _MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -65,6 +69,8 @@ def main(arguments: list[str]) -> None:
     checkout = Path(__file__).resolve().parents[2]
     wanted = {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve(), checkout}
     show(sorted(wanted))
+    home = tempfile.mkdtemp(prefix=f"{NAME}-")
+    os.chown(home, user.pw_uid, user.pw_gid)
     os.setgroups([])
     os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
     os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)
@@ -73,13 +79,23 @@ def main(arguments: list[str]) -> None:
     environment = {
         **kept,
         "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "HOME": user.pw_dir,
+        "HOME": home,
         "USER": NAME,
         "REPRISE_TEST_ORDINARY_USER": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-    os.execve(sys.executable, command, environment)
+    try:
+        # Ended with this process: whoever waits too long for it kills this one.
+        done = subprocess.run(
+            command,
+            env=environment,
+            check=False,
+            preexec_fn=lambda: _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL),
+        )
+        sys.exit(done.returncode)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
 
 
 if __name__ == "__main__":
