@@ -17,12 +17,14 @@ own, which goes with it.
     POST /sandbox {session}          kills the sandbox of a session with SIGKILL; {killed: [pid, …]}
     GET  /model                      what the model was asked: {requests: [{said, answers, tools}]}
     POST /run     {argv}             a command line of Reprise on this lab's home: {code, out, err}
+    POST /git     {name, files}      with --git: a Git repository of that name with these files; {url, commit}
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -40,7 +42,7 @@ from pathlib import Path
 from typing import Any
 
 PROJECT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(PROJECT / "kernel"), str(PROJECT / "server_ext")]
+sys.path[:0] = [str(PROJECT / "kernel"), str(PROJECT / "server_ext"), str(PROJECT)]
 
 import jupyterlab
 import psutil
@@ -60,6 +62,7 @@ from reprise_server.agent.scripted import (
     says,
 )
 from reprise_server.agent.scripted.reading import read_script
+from tests.fixtures.git_server import GitServer, serve_git
 
 PATIENCE = 120.0
 BUILT = PROJECT / "server_ext" / "reprise_server" / "labextension"
@@ -208,6 +211,8 @@ class Lab:
                 PERSON.format(person=options.person)
             )
             self.environ["REPRISE_DSN"] = f"{options.dsn} user={options.person}"
+        if options.git:
+            self.environ["GIT_SSL_CAINFO"] = str(folder / "server.pem")
 
     @property
     def url(self) -> str:
@@ -293,6 +298,7 @@ class Control(BaseHTTPRequestHandler):
 
     lab: Lab
     model: Model
+    git: GitServer | None = None
 
     def log_message(self, *_: Any) -> None:
         """Nothing: the tests say what they do."""
@@ -338,6 +344,18 @@ class Control(BaseHTTPRequestHandler):
     def _sandbox(self, session: str = "") -> dict[str, Any]:
         return {"killed": self.lab.kill_sandbox(session)}
 
+    def _git(self, name: str, files: dict[str, str]) -> dict[str, Any]:
+        assert self.git is not None, "this lab was started without --git"
+        folder = self.git.root / name
+        for path, text in files.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text)
+        who = ("-c", "user.name=Anna", "-c", "user.email=anna@example.org")
+        for argv in (("init", "-q"), ("add", "-A"), (*who, "commit", "-q", "-m", "Skills")):
+            subprocess.run(["git", *argv], cwd=folder, check=True)
+        commit = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=folder, text=True)
+        return {"url": self.git.url(f"{name}/.git"), "commit": commit.strip()}
+
     def _run(self, argv: list[str]) -> dict[str, Any]:
         done = subprocess.run(
             [sys.executable, "-m", "reprise.cli", *argv],
@@ -366,6 +384,7 @@ def main() -> None:
     parser.add_argument(
         "--dsn", default="", help="the database of another lab's people, as that one printed it"
     )
+    parser.add_argument("--git", action="store_true", help="with a Git server, over https")
     parser.add_argument("--keep", action="store_true", help="leave the folder there")
     parser.add_argument("jupyter", nargs="*", help="options of jupyter lab, behind --")
     options = parser.parse_args()
@@ -374,7 +393,10 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="reprise-lab-"))
     model = Model()
     try:
-        with ScriptedModel(model.answer) as served:
+        with contextlib.ExitStack() as opened:
+            served = opened.enter_context(ScriptedModel(model.answer))
+            if options.git:
+                Control.git = opened.enter_context(serve_git(folder))
             postgres = None
             if options.people:
                 postgres = asyncio.run(logins(folder / "home", options.people.split(",")))

@@ -310,31 +310,33 @@ function Done(props: { outcomes: readonly IOutcome[]; more: () => void }): React
   };
   return (
     <section aria-label={trans.__('What became of it')}>
-      <ul className="jp-Reprise-skill-candidates" role="status">
-        {all.length === 0 && <li>{trans.__('Nothing was added.')}</li>}
-        {all.map((each, index) => (
-          <li key={index}>
-            {each.named === null ? (
-              <strong>{exact(each.name)}</strong>
-            ) : (
-              <button
-                type="button"
-                className="jp-Reprise-link"
-                onClick={() => each.named && open.skill(each.named)}
-              >
-                {exact(each.name)}
-              </button>
-            )}{' '}
-            {words[each.what]}
-            {each.problem !== null && `: ${exact(each.problem)}`}
-            {each.notes.map(note => (
-              <p key={note} className="jp-Reprise-secondary">
-                {exact(note)}
-              </p>
-            ))}
-          </li>
-        ))}
-      </ul>
+      <div role="status">
+        <ul className="jp-Reprise-skill-candidates">
+          {all.length === 0 && <li>{trans.__('Nothing was added.')}</li>}
+          {all.map((each, index) => (
+            <li key={index}>
+              {each.named === null ? (
+                <strong>{exact(each.name)}</strong>
+              ) : (
+                <button
+                  type="button"
+                  className="jp-Reprise-link"
+                  onClick={() => each.named && open.skill(each.named)}
+                >
+                  {exact(each.name)}
+                </button>
+              )}{' '}
+              {words[each.what]}
+              {each.problem !== null && `: ${exact(each.problem)}`}
+              {each.notes.map(note => (
+                <p key={note} className="jp-Reprise-secondary">
+                  {exact(note)}
+                </p>
+              ))}
+            </li>
+          ))}
+        </ul>
+      </div>
       <div className="jp-Reprise-actions">
         <button type="button" className="jp-mod-styled" onClick={more}>
           {trans.__('Import more')}

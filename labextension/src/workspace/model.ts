@@ -19,6 +19,12 @@ export class WorkspaceModel extends FilterFileBrowserModel {
     super(options);
   }
 
+  /** Before the first listing it names the drive alone, and what is dropped then would go nowhere. */
+  override get path(): string {
+    const path = super.path;
+    return path === this.rootPath ? this.root : path;
+  }
+
   /** The folder was listed. (`refreshed` comes after a failure, too.) */
   get listed(): ISignal<this, void> {
     return this._listed;

@@ -35,6 +35,7 @@ function made() {
     answer: (...names: string[]) => void;
   }[] = [];
   const changes: IChanges[] = [];
+  const put: string[] = [];
   const files = {
     folder: ({ session }: IPlace) =>
       new Promise((resolve, reject) => {
@@ -47,6 +48,14 @@ function made() {
           }
         });
       }),
+    entry: ({ path }: IPlace) => Promise.resolve(madeEntry('', path, 'file', 1)),
+    put: (session: string, path: string) => {
+      if (path === 'refused.txt') {
+        return Promise.reject(new Error('Full.'));
+      }
+      put.push(`${session}/${path}`);
+      return Promise.resolve();
+    },
     change: (_: string, change: IChanges) => {
       changes.push(change);
       return Promise.resolve();
@@ -99,7 +108,7 @@ function made() {
     sessions.current = to;
     sessions.currentChanged.emit(to);
   };
-  return { section, asked, changes, go, session };
+  return { section, asked, changes, put, go, session };
 }
 
 test('a browser that is left looks at nothing more, and its late failure is not shown', async () => {
@@ -141,4 +150,27 @@ test('deleting is told as a step, also where the server has a trash for its own 
   expect(dialog()?.textContent).not.toContain('rash');
   dialog()?.querySelector<HTMLElement>('.jp-mod-warn')?.click();
   await expect.poll(() => changes).toEqual([{ remove: ['a\u202eb.txt'] }]);
+});
+
+test('what is dropped before the files are listed comes into the session', async () => {
+  const { section, asked, put } = made();
+  const dropped = section.browser!.model.upload(new File(['a'], 'a.txt'));
+  await expect.poll(() => asked.length).toBe(2);
+  for (const each of asked) {
+    each.answer();
+  }
+  await expect.poll(() => put).toEqual([`${ONE}/a.txt`]);
+  expect((await dropped).path).toBe(`Reprise:${ONE}/a.txt`);
+});
+
+test('what could not come in is said, also when the files are listed later', async () => {
+  const { section, asked } = made();
+  const { model } = section.browser!;
+  await expect.poll(() => asked.length).toBe(1);
+  const dropped = model.upload(new File(['a'], 'refused.txt'));
+  await expect.poll(() => asked.length).toBe(2);
+  asked[1]?.answer();
+  await expect(dropped).rejects.toThrow('Full.');
+  asked[0]?.answer();
+  await expect.poll(() => section.node.textContent).toContain('Full');
 });

@@ -187,6 +187,48 @@ pathlib.Path("out/result.bin").write_bytes(bytes(range(256)) * 8192)`,
   expect(await fs.readFile(path.join(server.folder, 'own.txt'), 'utf8')).toBe('from the user');
 });
 
+test('files dropped from the desktop come in as steps; any is downloaded to the last byte', async ({
+  page,
+  server,
+  name
+}, info) => {
+  await server.notebook(`${name}.ipynb`, ['print(open("dropped.txt").read(), end="")']);
+  await openNotebook(page, server, `${name}.ipynb`);
+  await openWorkspace(page);
+  const bytes = Buffer.from(Uint8Array.from({ length: 70_000 }, (_, at) => at));
+  await fs.writeFile(info.outputPath('dropped.txt'), 'from the desktop');
+  await fs.writeFile(info.outputPath('bytes.bin'), bytes);
+  const box = (await section(page).locator('.jp-DirListing-content').boundingBox())!;
+  // What a page makes by script has no entries; this is the browser's own drag.
+  const devtools = await page.context().newCDPSession(page.context().pages()[0]);
+  for (const type of ['dragEnter', 'dragOver', 'drop'] as const) {
+    await devtools.send('Input.dispatchDragEvent', {
+      type,
+      x: box.x + box.width / 2,
+      y: box.y + box.height - 10,
+      data: {
+        items: [],
+        files: [info.outputPath('dropped.txt'), info.outputPath('bytes.bin')],
+        dragOperationsMask: 1
+      }
+    });
+  }
+  await expect(item(page, 'dropped.txt')).toBeVisible();
+  await expect(item(page, 'bytes.bin')).toBeVisible();
+  const shown = await runCell(page, 0);
+  await expect(shown.locator('.jp-OutputArea-output')).toHaveText('from the desktop');
+  const session = await sessionOf(server, `${name}.ipynb`);
+  expect(await kinds(server, session)).toEqual(['ok', 'ok']);
+
+  await item(page, 'bytes.bin').click({ button: 'right' });
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.locator('.lm-Menu').getByText('Download', { exact: true }).click()
+  ]);
+  expect(download.suggestedFilename()).toBe('bytes.bin');
+  expect((await fs.readFile(await download.path())).equals(bytes)).toBe(true);
+});
+
 test('files as of a past step are built, read-only, and left for now again', async ({
   page,
   server,
