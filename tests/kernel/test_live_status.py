@@ -163,6 +163,7 @@ def test_a_session_that_another_kernel_writes_says_who(kernels: Kernels) -> None
     found = status(client)
     assert found["state"] == "held"
     assert found["held"]["pid"] == first.process.pid
+    assert found["held"]["session"] == str(first.session)
     assert str(first.session) in found["text"]
     first.client().ask("shutdown_request", {"restart": False}, channel="control")
     first.process.wait(60)

@@ -463,7 +463,8 @@ class LiveSession:
         except RepriseError as unknown:
             log.warning("%s", unknown)
         else:
-            self.condition.held_by = info.holder
+            if info.holder is not None:
+                self.condition.held_by = {**info.holder, "session": str(self._id)}
 
     @property
     def state(self) -> State:

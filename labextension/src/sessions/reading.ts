@@ -160,7 +160,12 @@ function death(said: Said | null): IDeath | null {
 function holder(said: Said | null): IHolder | null {
   return said === null
     ? null
-    : { since: text(said.since), host: text(said.host), notebook: text(said.notebook) };
+    : {
+        session: sessionOf(said),
+        since: text(said.since),
+        host: text(said.host),
+        notebook: text(said.notebook)
+      };
 }
 
 function staticFrom(said: Said): ISessionStatus['static'] {

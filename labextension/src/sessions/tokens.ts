@@ -57,6 +57,8 @@ export interface IDeath {
 
 /** Who else writes the session. */
 export interface IHolder {
+  /** The session that is held: the kernel that cannot have it has none. */
+  readonly session: string | null;
   readonly since: string | null;
   readonly host: string | null;
   readonly notebook: string | null;

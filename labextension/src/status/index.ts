@@ -57,7 +57,9 @@ const status: JupyterFrontEndPlugin<void> = {
         showNetwork: lead(EnvironmentCommands.network, ({ id }) => ({ session: id })),
         showTimeline: lead(TimelineCommands.open, ({ id }) => ({ session: id })),
         showQuestion: lead(QUESTION, () => ({})),
-        fork: lead(TimelineCommands.fork, ({ id }) => ({ session: id })),
+        fork: lead(TimelineCommands.fork, ({ id, status }) => ({
+          session: id ?? status.held?.session ?? null
+        })),
         startKernel: startKernel
       };
       popup = new StatusPopup(session, anchor, acts, questions, trans);

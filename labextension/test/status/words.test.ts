@@ -64,7 +64,7 @@ test('popup sentences', () => {
   expect(stateLines(status({ state: 'stopped', resume }), NOW, trans)).toEqual([
     'Stopped at 5 of 11. The log is whole.'
   ]);
-  const held = { since: '2026-11-30 13:40:00', host: 'h', notebook: null };
+  const held = { session: null, since: '2026-11-30 13:40:00', host: 'h', notebook: null };
   expect(stateLines(status({ state: 'held', held }), new Date(), trans)[0]).toMatch(
     /^Open in another kernel since .*13:40.* Close it there or fork\.$/
   );

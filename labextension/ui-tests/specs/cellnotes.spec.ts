@@ -95,6 +95,9 @@ test('each way of being cut short has its own words, from the log alone', async 
     'Stopped at its time limit (60 s). It was left out when the session came back: what it had done is gone.'
   );
   await expect(page.locator('.jp-Reprise-cellnote')).toHaveCount(3);
+  // What it takes to have more is where limits are set.
+  await cellAt(page, 1).getByRole('button', { name: 'Raise limit' }).click();
+  await expect(page.locator('.jp-Reprise-environment')).toContainText('reprise env limit memory');
 });
 
 test('an interrupted cell says that its effects cannot be played again', async ({

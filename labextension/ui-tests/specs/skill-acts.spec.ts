@@ -15,10 +15,10 @@ const dialog = (page: Page): Locator => page.locator('.jp-Reprise-skill-dialog')
 async function open(page: Page, server: Server, command: string, args: object = {}): Promise<void> {
   await page.goto(`${server.url}/lab?reset`);
   await page.locator('.jp-Launcher').waitFor();
-  await page.evaluate(
-    ([name, given]) => (window as any).jupyterapp.commands.execute(name, given),
-    [command, args] as const
-  );
+  await page.evaluate(([name, given]) => (window as any).jupyterapp.commands.execute(name, given), [
+    command,
+    args
+  ] as const);
 }
 
 /** Press a button of the tab, and the dialog's that says what is about to be done. */
@@ -62,7 +62,9 @@ test('trust is taken back; what was revoked comes back untrusted; a version is d
   await press(page, 'Allow');
   await expect(titles(page).getByText('untrusted', { exact: true })).toBeVisible();
 
-  await tab(page).getByRole('tab', { name: /Versions/ }).click();
+  await tab(page)
+    .getByRole('tab', { name: /Versions/ })
+    .click();
   const first = tab(page).getByRole('row', { name: /^v1/ });
   await act(page, 'Deprecate…', 'Deprecate v1', 'v2 is better', first);
   await expect(first.getByText('deprecated', { exact: true })).toBeVisible();
@@ -111,7 +113,9 @@ test('the skills of a Git repository come in from a commit, and say so', async (
   await tab(page).getByRole('button', { name: 'from-git' }).click();
   await expect(titles(page)).toContainText('from-git');
   await expect(titles(page)).toContainText('untrusted');
-  await tab(page).getByRole('tab', { name: /Versions/ }).click();
+  await tab(page)
+    .getByRole('tab', { name: /Versions/ })
+    .click();
   await expect(tab(page).getByRole('row', { name: /^v1/ })).toContainText(
     `at ${commit.slice(0, 12)}`
   );

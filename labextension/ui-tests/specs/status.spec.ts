@@ -155,7 +155,14 @@ test('a session that is open elsewhere says since when, and is had when that clo
   await expect(popup(page)).toContainText(
     /Open in another kernel since \d+:\d\d\. Close it there or fork\./
   );
-  await page.keyboard.press('Escape');
+  // Or go on beside it, in a notebook of its own.
+  await popup(page).getByRole('button', { name: 'Fork' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Fork' }).click();
+  const fork = page.locator('.jp-NotebookPanel:not(.lm-mod-hidden)');
+  await expect(fork.locator('.jp-CodeCell .cm-content')).toHaveText('x = 41');
+  await expect(button(page)).toHaveText(/Ready · isolated|Back at step/);
+  await show(page, `${name}.ipynb`);
+  await expect(button(page)).toHaveText('Open elsewhere');
   await release();
   const cell = await runCell(page, 0);
   await expect(cell.locator('.jp-OutputArea-output')).toHaveText('42');
