@@ -2,6 +2,10 @@
 
 import { defineConfig } from '@playwright/test';
 
+/** What CI runs last, where its time allows: each is a feature that others do not build on. */
+const LONG =
+  /\/(approvals-late|compare|edits-together|environments|no-key|notebook7|outputs-shared|policy|skill-acts|skill-editor|skill-promotion|start|verify)\.spec/;
+
 export default defineConfig({
   testDir: 'specs',
   outputDir: 'results',
@@ -14,7 +18,8 @@ export default defineConfig({
   },
   snapshotPathTemplate: '{testDir}/{testFileName}-snapshots/{arg}{ext}',
   projects: [
-    { name: 'specs', testIgnore: /screens\.spec/ },
+    { name: 'specs', testIgnore: [/screens\.spec/, LONG] },
+    { name: 'long', testMatch: LONG },
     // What docs show is what a spec holds the lab to.
     {
       name: 'docs',
