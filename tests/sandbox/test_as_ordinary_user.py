@@ -41,7 +41,8 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 )
 def test_as_an_ordinary_user(suite: list[str]) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.sandbox.ordinary_user", *suite, "-q"],
+        # All that the suite names, also what is long.
+        [sys.executable, "-m", "tests.sandbox.ordinary_user", *suite, "-q", "-m", ""],
         cwd=CHECKOUT,
         capture_output=True,
         text=True,

@@ -288,8 +288,10 @@ function Facts(props: {
   lead: (act: ((session: INotebookSession) => void) | null) => (() => void) | null;
   trans: TranslationBundle;
 }): React.JSX.Element {
-  const { session, acts, lead, trans } = props;
+  const { session, acts, trans } = props;
   const { status } = session;
+  // They lead to what is known of a session: there is nothing to lead to before it is known itself.
+  const lead: typeof props.lead = session.id === null ? () => null : props.lead;
   const { backend, environment, memory: used, back } = status;
   const closed = trans.__('No network');
   const network =

@@ -155,6 +155,8 @@ test('a session that is open elsewhere says since when, and is had when that clo
   await expect(popup(page)).toContainText(
     /Open in another kernel since \d+:\d\d\. Close it there or fork\./
   );
+  // This kernel has no session whose network or environment could be shown.
+  await expect(popup(page).getByRole('button')).toHaveText(['Fork']);
   // Or go on beside it, in a notebook of its own.
   await popup(page).getByRole('button', { name: 'Fork' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Fork' }).click();
