@@ -133,12 +133,17 @@ const status: JupyterFrontEndPlugin<void> = {
 /** A kernel as the notebook had it; its session is found by the notebook. */
 function startKernel(session: INotebookSession): void {
   const context = session.panel.sessionContext;
-  const { kernelPreference, prevKernelName } = context;
+  const { kernelPreference, prevKernelName, sessionManager } = context;
   const name = context.session?.kernel?.name ?? (prevKernelName || kernelPreference.name);
-  context.changeKernel({ name: name ?? 'reprise' }).catch((error: unknown) => {
-    // JupyterLab has shown why.
-    console.warn('Reprise: no kernel was started.', error);
-  });
+  sessionManager
+    .refreshRunning()
+    // What a server that was started again no longer has is not asked for a kernel.
+    .catch(() => undefined)
+    .then(() => context.changeKernel({ name: name ?? 'reprise' }))
+    .catch((error: unknown) => {
+      // JupyterLab has shown why.
+      console.warn('Reprise: no kernel was started.', error);
+    });
 }
 
 const cost: JupyterFrontEndPlugin<void> = {

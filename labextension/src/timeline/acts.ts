@@ -117,6 +117,8 @@ export class Acts {
         params: { path: { session } },
         body: { at: seq, interrupt: running !== null }
       });
+      // What was left got its name after the notebook had gone on, which was heard of before.
+      void known.refresh().catch(() => undefined);
       announcer.polite(trans.__('At step %1.', seq));
       return fork.session;
     });
