@@ -1,4 +1,4 @@
-"""Builds the lab extension while a wheel is made (pyproject.toml), trusting whom the machine trusts."""
+"""Builds the lab extension into the wheel (pyproject.toml), trusting whom the machine trusts."""
 
 from __future__ import annotations
 
