@@ -18,10 +18,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+from reprise.guest.prctl import set_parent_death_signal
+
 NAME = "reprise-test"
 
 _CLONE_NEWNS = 0x00020000
-_PR_SET_PDEATHSIG = 1
 _MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -91,7 +92,7 @@ def main(arguments: list[str]) -> None:
             command,
             env=environment,
             check=False,
-            preexec_fn=lambda: _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL),
+            preexec_fn=lambda: set_parent_death_signal(signal.SIGKILL),
         )
         sys.exit(done.returncode)
     finally:
