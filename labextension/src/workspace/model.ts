@@ -38,14 +38,29 @@ export class WorkspaceModel extends FilterFileBrowserModel {
     }
   }
 
-  /** Disposed meanwhile, it has nothing to look at; JupyterLab's own rejects then. */
-  override async refresh(): Promise<void> {
+  override async cd(path?: string): Promise<void> {
+    const looking = super.cd(path);
+    this._looking = looking;
     try {
-      await super.refresh();
-    } catch (error) {
-      if (!this.isDisposed) {
-        throw error;
+      await looking;
+    } finally {
+      if (this._looking === looking) {
+        this._looking = null;
       }
+    }
+  }
+
+  /**
+   * List the folder as it is from now on.
+   *
+   * JupyterLab's own joins a listing that is on its way already, and that one's answer may be from
+   * before what this is to show.
+   */
+  override async refresh(): Promise<void> {
+    // Whoever asked for it hears how it failed.
+    await this._looking?.catch(() => undefined);
+    if (!this.isDisposed) {
+      await this.cd();
     }
   }
 
@@ -95,6 +110,8 @@ export class WorkspaceModel extends FilterFileBrowserModel {
     }
   }
 
+  /** The listing that is on its way. */
+  private _looking: Promise<void> | null = null;
   private _coming = 0;
   private _left = false;
   private readonly _listed = new Signal<this, void>(this);

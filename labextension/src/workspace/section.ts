@@ -250,7 +250,6 @@ export class WorkspaceSection extends Panel {
         manager: documents,
         driveName: DRIVE,
         root: `${DRIVE}:${topOf(session, at)}`,
-        auto: false,
         refreshInterval: SELDOM,
         translator,
         allowFileUploads: at === null

@@ -132,9 +132,27 @@ test('without a session nothing is looked at', async () => {
   await expect.poll(() => asked.length).toBe(1);
   const looking = section.refresh();
   go(null);
-  await looking; // does not reject
+  asked[0]?.answer();
+  await looking;
+  expect(asked.length).toBe(1);
   expect(model.isDisposed).toBe(true);
   expect(section.browser).toBeNull();
+});
+
+test('files are looked at again when that is asked for while they are being listed', async () => {
+  const { section, asked } = made();
+  await expect.poll(() => asked.length).toBe(1);
+  const both = Promise.all([section.refresh(), section.refresh()]);
+  await new Promise(resolve => setTimeout(resolve, 50)); // JupyterLab's own asks a moment later
+  asked[0]?.answer('before.txt');
+  await expect.poll(() => asked.length).toBe(2);
+  asked[1]?.answer('before.txt', 'after.txt');
+  await both;
+  expect([...section.browser!.model.items()].map(each => each.name)).toEqual([
+    'before.txt',
+    'after.txt'
+  ]);
+  expect(asked.length).toBe(2);
 });
 
 test('deleting is told as a step, also where the server has a trash for its own files', async () => {
