@@ -16,9 +16,22 @@ export interface ISuggestion extends IFindable {
   readonly bring: (() => Promise<IItem>) | null;
 }
 
+/** Words for what has not answered yet; `answer` may still come. */
+export class Late extends Error {
+  constructor(
+    message: string,
+    readonly answer: Promise<readonly ISuggestion[]>
+  ) {
+    super(message);
+  }
+}
+
 /** One kind of things, as they are now. */
 export interface ISource {
-  /** Those that fit, the best first; rejects, in words, where they cannot be asked for. */
+  /**
+   * Those that fit, the best first. Rejects, in words, where they cannot be asked for; with `Late`
+   * where they are long in coming.
+   */
   find(words: string): Promise<readonly ISuggestion[]>;
 }
 
@@ -30,7 +43,7 @@ export interface ISources {
 }
 
 /** What a list shows. `missing`: kinds that could not be asked for, in words. `whole`: all kinds
- * have answered. */
+ * have answered, or have been said to be missing. */
 export interface IFound {
   readonly suggestions: readonly ISuggestion[];
   readonly missing: readonly string[];
@@ -76,28 +89,40 @@ async function asked(
   tell: (found: IFound) => void
 ): Promise<void> {
   const answers: (readonly ISuggestion[])[] = sources.map(() => []);
-  const missing: string[] = [];
+  const missing: (string | null)[] = sources.map(() => null);
   let left = sources.length;
+  const show = (): void => {
+    // Kinds of which one is named by the words go before those that only speak of them.
+    const ordered = [
+      ...answers.filter(each => named(each[0], words)),
+      ...answers.filter(each => !named(each[0], words))
+    ];
+    tell({
+      suggestions: ordered.flat().slice(0, MOST_SHOWN),
+      missing: missing.filter(each => each !== null),
+      whole: left === 0
+    });
+  };
   await Promise.all(
     sources.map(async (source, index) => {
+      const take = (found: readonly ISuggestion[]): void => {
+        answers[index] = found.slice(0, MOST_OF_KIND);
+        missing[index] = null;
+      };
+      const lack = (failed: unknown): void => {
+        missing[index] =
+          failed instanceof Error ? failed.message : trans.__('Something could not be asked.');
+      };
       try {
-        answers[index] = (await source.find(words)).slice(0, MOST_OF_KIND);
+        take(await source.find(words));
       } catch (failed) {
-        missing.push(
-          failed instanceof Error ? failed.message : trans.__('Something could not be asked.')
-        );
+        lack(failed);
+        if (failed instanceof Late) {
+          void failed.answer.then(take, lack).then(show);
+        }
       }
       left -= 1;
-      // Kinds of which one is named by the words go before those that only speak of them.
-      const ordered = [
-        ...answers.filter(each => named(each[0], words)),
-        ...answers.filter(each => !named(each[0], words))
-      ];
-      tell({
-        suggestions: ordered.flat().slice(0, MOST_SHOWN),
-        missing: [...missing],
-        whole: left === 0
-      });
+      show();
     })
   );
 }

@@ -6,7 +6,7 @@ import type { Kernel } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import { fitting } from './mentions';
-import type { ISource, ISuggestion } from './suggestions';
+import { ISource, ISuggestion, Late } from './suggestions';
 
 /** Milliseconds that a kernel has to answer; one that runs a cell may answer only after it. */
 const PATIENCE = 10_000;
@@ -89,8 +89,17 @@ export class VariableSource implements ISource {
         .filter(plain)
         .map(name => this._suggestion(kernel, name));
     }
+    const answer = this._fitting(panel, kernel, words);
+    return this._patiently(answer, said => new Late(said, answer));
+  }
+
+  private async _fitting(
+    panel: NotebookPanel,
+    kernel: Kernel.IKernelConnection,
+    words: string
+  ): Promise<readonly ISuggestion[]> {
     const [names, builtin] = await Promise.all([
-      this._complete(kernel, words),
+      this._newestOf(kernel, words),
       this._builtins(kernel)
     ]);
     const there = names.filter(each => plain(each) && !builtin.has(each));
@@ -111,7 +120,8 @@ export class VariableSource implements ISource {
       instead: name,
       bring: async () => {
         const reply = await this._patiently(
-          kernel.requestInspect({ code: name, cursor_pos: name.length, detail_level: 0 })
+          kernel.requestInspect({ code: name, cursor_pos: name.length, detail_level: 0 }),
+          said => new Error(said)
         );
         const { content } = reply;
         const data = content.status === 'ok' && content.found ? content.data['text/plain'] : null;
@@ -130,8 +140,25 @@ export class VariableSource implements ISource {
     };
   }
 
+  /**
+   * The names that words may become. A kernel answers one question after the other, each in up to a
+   * second: words that were typed over while another question was with it are not asked, and fit nothing.
+   */
+  private _newestOf(kernel: Kernel.IKernelConnection, words: string): Promise<string[]> {
+    const turn = (this._turn += 1);
+    const names = this._asked.then(() =>
+      turn === this._turn ? this._complete(kernel, words) : []
+    );
+    // A kernel that is busy for long does not hold up what the next one is asked.
+    this._asked = this._patiently(names, said => new Error(said)).then(
+      () => undefined,
+      () => undefined
+    );
+    return names;
+  }
+
   private async _complete(kernel: Kernel.IKernelConnection, code: string): Promise<string[]> {
-    const reply = await this._patiently(kernel.requestComplete({ code, cursor_pos: code.length }));
+    const reply = await kernel.requestComplete({ code, cursor_pos: code.length });
     return reply.content.status === 'ok' ? reply.content.matches : [];
   }
 
@@ -146,19 +173,22 @@ export class VariableSource implements ISource {
     return known;
   }
 
-  private async _patiently<T>(asked: Promise<T>): Promise<T> {
+  private async _patiently<T>(asked: Promise<T>, late: (said: string) => Error): Promise<T> {
     let timer: ReturnType<typeof setTimeout> | undefined;
-    const late = new Promise<never>((_, reject) => {
+    const over = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
-        reject(new Error(this._trans.__('Variables: the kernel is busy and did not answer.')));
+        reject(late(this._trans.__('Variables: the kernel is busy and has not answered yet.')));
       }, PATIENCE);
     });
     try {
-      return await Promise.race([asked, late]);
+      return await Promise.race([asked, over]);
     } finally {
       clearTimeout(timer);
     }
   }
 
+  private _turn = 0;
+  /** Settled when the kernel may be asked for names again. */
+  private _asked: Promise<void> = Promise.resolve();
   private readonly _known = new WeakMap<Kernel.IKernelConnection, Promise<ReadonlySet<string>>>();
 }

@@ -259,12 +259,17 @@ function Input(props: IViewProps): React.JSX.Element {
   /** Enter or Tab before all kinds have answered: the best of them, as soon as it is known. */
   const hurry = (asked: IQuery, key: string): void => {
     const before = writing.words;
+    let done = false;
     setQuery(null);
     void suggestionsFor(asked, sources, new Set(acts.keys()), trans, answer => {
       const [best] = answer.suggestions;
-      if (answer.whole && best !== undefined) {
+      if (done || !answer.whole) {
+        return;
+      }
+      done = true;
+      if (best !== undefined) {
         choose(best, asked);
-      } else if (answer.whole && key === 'Enter' && writing.words === before) {
+      } else if (key === 'Enter' && writing.words === before) {
         void writing.submit();
       }
     });

@@ -4,7 +4,7 @@ import { YNotebook } from '@jupyter/ydoc';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { Contents } from '@jupyterlab/services';
 import { nullTranslator } from '@jupyterlab/translation';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 
 import { ApiError, IApi } from '../../src/api/tokens';
 import { cellItem, CellSource } from '../../src/composer/cells';
@@ -49,6 +49,31 @@ function source(group: ISuggestion['group'], ...labels: string[]): ISource {
       )
   };
 }
+
+/** A notebook whose kernel answers what it is asked when the test says so. */
+function slowKernel() {
+  const asked: string[] = [];
+  const waiting = new Map<string, (matches: string[]) => void>();
+  const kernel = {
+    requestComplete: ({ code }: { code: string }) => {
+      asked.push(code);
+      return new Promise(resolve => {
+        waiting.set(code, matches => resolve({ content: { status: 'ok', matches } }));
+      });
+    }
+  };
+  const panel = panelOf('rentals = 1');
+  Object.assign(panel, { sessionContext: { session: { kernel } } });
+  return {
+    panel,
+    asked,
+    answer: (code: string, ...matches: string[]) => waiting.get(code)?.(matches)
+  };
+}
+
+afterEach(() => {
+  vi.useRealTimers();
+});
 
 function query(words: string, mark: '@' | '/' = '@'): Parameters<typeof suggestionsFor>[0] {
   return { mark, words, from: 0, to: words.length + 1 };
@@ -198,9 +223,47 @@ describe('variables', () => {
     expect((await variables.find('')).map(each => each.label)).toEqual(['df']);
     expect((await variables.find('d')).map(each => each.label)).toEqual(['df', 'dfs']);
     expect(await variables.find('os.system')).toEqual([]);
-    expect(asked).toEqual(['d', '__builtins__.']);
+    expect(asked.sort()).toEqual(['__builtins__.', 'd']);
     const [df] = await variables.find('df');
     await expect(df?.bring?.()).rejects.toThrow('knows no df');
+  });
+
+  it('are asked for by the newest words alone, one question after the other', async () => {
+    const { panel, asked, answer } = slowKernel();
+    const variables = new VariableSource(() => panel, trans);
+    const first = variables.find('r');
+    await expect.poll(() => asked).toEqual(['__builtins__.', 'r']);
+    const all = [first, variables.find('re'), variables.find('ren')];
+    answer('__builtins__.');
+    answer('r', 'rentals');
+    await expect.poll(() => asked).toEqual(['__builtins__.', 'r', 'ren']);
+    answer('ren', 'rentals');
+    expect((await Promise.all(all)).map(found => found.length)).toEqual([1, 0, 1]);
+  });
+
+  it('are shown when the kernel answers late, and that it is late is said until then', async () => {
+    vi.useFakeTimers();
+    const { panel, asked, answer } = slowKernel();
+    const variables = new VariableSource(() => panel, trans);
+    const told: IFound[] = [];
+    const all = { cells: none, variables, files: none, skills: none };
+    void suggestionsFor(query('ren'), all, new Set(), trans, found => {
+      told.push(found);
+    });
+    await vi.advanceTimersByTimeAsync(9_000);
+    expect(told.at(-1)).toMatchObject({ missing: [], whole: false });
+    await vi.advanceTimersByTimeAsync(2_000);
+    expect(told.at(-1)?.missing.join()).toContain('has not answered yet');
+    expect(told.at(-1)?.whole).toBe(true);
+    // Nor does it hold up what is asked next.
+    void variables.find('rentals').catch(() => undefined);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(asked).toEqual(['__builtins__.', 'ren', 'rentals']);
+    answer('__builtins__.');
+    answer('ren', 'rentals');
+    await vi.advanceTimersByTimeAsync(1);
+    expect(told.at(-1)).toMatchObject({ missing: [], whole: true });
+    expect(told.at(-1)?.suggestions.map(each => each.label)).toEqual(['rentals']);
   });
 });
 
