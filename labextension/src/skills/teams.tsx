@@ -1,5 +1,6 @@
 // Teams and the organisation: who is in them with which role, appointing and dismissing.
 
+import { Dialog, showDialog } from '@jupyterlab/apputils';
 import { HTMLSelect } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
@@ -29,7 +30,7 @@ export class TeamsTab extends WideTab {
   }
 }
 
-function Teams(): React.JSX.Element {
+export function Teams(): React.JSX.Element {
   const { skills, api, trans } = useSkills();
   const asked = useAsked('teams', async () => {
     const [me, scopes] = await Promise.all([skills.me(), skills.scopes()]);
@@ -85,6 +86,23 @@ function Scope(props: {
     }
   };
   const title = scopeWord(scope, trans);
+  const dismiss = async (login: string): Promise<void> => {
+    const leaves = login === me.login;
+    const label = leaves ? trans.__('Leave') : trans.__('Dismiss');
+    const { button } = await showDialog({
+      title: leaves
+        ? trans.__('Leave “%1”?', title)
+        : trans.__('Dismiss “%1” from “%2”?', exact(login), title),
+      body: leaves
+        ? trans.__('Its skills are no longer offered to you. An admin can appoint you again.')
+        : trans.__('Its skills are no longer offered to them. An admin can appoint them again.'),
+      buttons: [Dialog.cancelButton({ label: trans.__('Cancel') }), Dialog.warnButton({ label })],
+      defaultButton: 0
+    });
+    if (button.accept) {
+      await act(() => skills.dismiss(scope, login));
+    }
+  };
   return (
     <section aria-label={title}>
       <h3>{title}</h3>
@@ -114,7 +132,7 @@ function Scope(props: {
                   <button
                     type="button"
                     className="jp-mod-styled"
-                    onClick={() => void act(() => skills.dismiss(scope, each.login))}
+                    onClick={() => void dismiss(each.login)}
                   >
                     {each.login === me.login ? trans.__('Leave') : trans.__('Dismiss')}
                   </button>

@@ -14,6 +14,7 @@ import { mayDecide } from '../../src/skills/promoting';
 import { Source } from '../../src/skills/preview';
 import { entryOf } from '../../src/skills/requesting';
 import { RunScript } from '../../src/skills/run';
+import { Teams } from '../../src/skills/teams';
 import { ISkills } from '../../src/skills/tokens';
 import { me, promotion, version } from './catalog';
 
@@ -34,6 +35,7 @@ function within(
       ...skills
     } as unknown as ISkills,
     trans: nullTranslator.load('reprise'),
+    api: { connection: { line: { state: 'online' }, changed: new Signal({}) } },
     open
   } as unknown as IContext;
   return <Context.Provider value={context}>{children}</Context.Provider>;
@@ -123,6 +125,37 @@ test('a huge text is shown in part, with its true size; a finding leads to its l
   expect(container.querySelector('.jp-Reprise-skill-findings b')).toBeNull();
   screen.getByRole('button', { name: 'a\\u202eb.md:4' }).click();
   expect(go).toHaveBeenCalledWith('a\u202eb.md', 4);
+});
+
+test('who is dismissed, or leaves, is asked about first', async () => {
+  const dismiss = vi.fn(() => Promise.resolve());
+  const skills = {
+    me: () => Promise.resolve(me('ben')),
+    scopes: () => Promise.resolve([{ scope: 'team/ml', role: 'admin' as const }]),
+    members: () =>
+      Promise.resolve([
+        { login: 'anna\u202e', role: 'member' as const, by: 'ben', at: '2026-11-30T14:02:11Z' },
+        { login: 'ben', role: 'admin' as const, by: 'carla', at: '2026-11-30T14:02:11Z' }
+      ]),
+    dismiss
+  } as unknown as Partial<ISkills>;
+  render(within(<Teams />, skills));
+  const dialog = (): HTMLElement | null => document.querySelector('.jp-Dialog');
+  const press = async (name: string, answer: string): Promise<string> => {
+    fireEvent.click(await screen.findByRole('button', { name }));
+    await vi.waitFor(() => expect(dialog()).not.toBeNull());
+    const said = dialog()?.textContent ?? '';
+    dialog()?.querySelector<HTMLElement>(answer)?.click();
+    await vi.waitFor(() => expect(dialog()).toBeNull());
+    return said;
+  };
+  expect(await press('Dismiss', '.jp-mod-reject')).toContain(
+    'Dismiss “anna\\u202e” from “Team ml”?'
+  );
+  expect(await press('Leave', '.jp-mod-reject')).toContain('Leave “Team ml”?');
+  expect(dismiss).not.toHaveBeenCalled();
+  await press('Dismiss', '.jp-mod-warn');
+  await vi.waitFor(() => expect(dismiss).toHaveBeenCalledWith('team/ml', 'anna\u202e'));
 });
 
 test('a script runs in the session that the notebook has now, also after a rewind', () => {
