@@ -4,7 +4,7 @@ import { defineConfig } from '@playwright/test';
 
 /** What CI runs last, where its time allows: each is a feature that others do not build on. */
 const LONG =
-  /\/(approvals-late|compare|edits|edits-together|environments|no-key|notebook7|outputs|outputs-shared|policy|skill-acts|skill-editor|skill-promotion|start|verify)\.spec/;
+  /\/(approvals-late|chat-rare|compare|edits|edits-together|environments|no-key|notebook7|outputs|outputs-shared|policy|skill-acts|skill-editor|skill-promotion|start|verify)\.spec/;
 
 export default defineConfig({
   testDir: 'specs',
