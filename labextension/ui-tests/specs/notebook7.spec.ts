@@ -15,9 +15,17 @@ test('Notebook 7 has the status button, the session panel and the chat', async (
   // A page of Playwright's own: Galata's waits for what only JupyterLab has.
   const page = await context.newPage();
   const errors: string[] = [];
+  const refused: string[] = [];
+  page.on('console', said => {
+    if (/Content.Security.Policy/i.test(said.text())) {
+      refused.push(said.text());
+    }
+  });
   page.on('pageerror', error => errors.push(error.stack ?? error.message));
   await server.notebook(`${name}.ipynb`, ['x = 41', 'import os\nos.kill(os.getpid(), 9)', 'x + 1']);
-  await page.goto(`${server.url}/notebooks/${name}.ipynb`);
+  const answer = await page.goto(`${server.url}/notebooks/${name}.ipynb`);
+  // Its page is under our policy, like JupyterLab's; that forbids nothing which it needs.
+  expect(answer?.headers()['content-security-policy']).toContain('script-src');
   await cellAt(page, 0).waitFor();
   await expect(button(page)).toHaveText('Ready · Not isolated');
   await cellAt(page, 0).locator('.cm-content').click();
@@ -50,6 +58,7 @@ test('Notebook 7 has the status button, the session panel and the chat', async (
       await expect(page.locator(shown).first()).toBeVisible({ timeout: 2_000 });
     }).toPass();
   }
+  expect(refused).toEqual([]);
   // Of our own code: Notebook 7 with Galata's extension beside it has one about a schema.
   expect(errors.filter(each => each.includes('@jupyter-reprise/'))).toEqual([]);
 });
