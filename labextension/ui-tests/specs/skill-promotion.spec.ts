@@ -45,6 +45,13 @@ test('what somebody asks for another person decides, and nobody by himself', asy
     await team.getByRole('button', { name: 'Appoint…' }).click();
     await press(ben, 'Allow');
     await expect(team.getByRole('row', { name: /anna/ })).toContainText('member');
+    // Nobody is out by a slip: that is asked first, and Enter keeps them.
+    await team.getByRole('row', { name: /anna/ }).getByRole('button', { name: 'Dismiss' }).click();
+    const asked = ben.locator('.jp-Dialog');
+    await expect(asked).toContainText('Dismiss “anna” from “Team ml”?');
+    await ben.keyboard.press('Enter');
+    await expect(asked).toHaveCount(0);
+    await expect(team.getByRole('row', { name: /anna/ })).toContainText('member');
 
     await add(server, 'count-rows', 'One.');
     const annaSkills = await openSkills(page, server);
