@@ -1,12 +1,13 @@
 /** Dialogs before what cannot be taken lightly: undo, retry, resend, delete; each names what happens. */
 
-import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
+import { InputDialog } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import { CONTINUABLE, standing } from '../agent/fold';
 import type { Turn } from '../agent/model';
 import type { ConversationInfo, IAgent, IConversation, UndoPlan } from '../agent/tokens';
+import { confirmed } from '../parts/confirm';
 import { useSurroundings } from './context';
 
 /** Cells, steps and the like that are named one by one. */
@@ -39,7 +40,7 @@ export function dialogsOf(conversation: IConversation, trans: TranslationBundle)
       more.length === 0
         ? trans.__('Undo turn %1 and say it anew?', first.turn)
         : trans.__('Undo turns %1 to %2 and say it anew?', first.turn, plan.turn);
-    if (!(await confirmed(title, plan, more.length > 0, trans.__('Undo and send'), trans))) {
+    if (!(await planned(title, plan, more.length > 0, trans.__('Undo and send'), trans))) {
       return false;
     }
     await conversation.resend(turn.turn, text, plan.others.length > 0);
@@ -49,7 +50,7 @@ export function dialogsOf(conversation: IConversation, trans: TranslationBundle)
     async undo() {
       const plan = await conversation.undoPlan();
       const title = trans.__('Undo turn %1?', plan.turn);
-      if (await confirmed(title, plan, false, trans.__('Undo turn'), trans)) {
+      if (await planned(title, plan, false, trans.__('Undo turn'), trans)) {
         await conversation.undo(plan.others.length > 0);
       }
     },
@@ -64,7 +65,7 @@ export function dialogsOf(conversation: IConversation, trans: TranslationBundle)
   };
 }
 
-async function confirmed(
+async function planned(
   title: string,
   plan: UndoPlan,
   several: boolean,
@@ -72,16 +73,8 @@ async function confirmed(
   trans: TranslationBundle
 ): Promise<boolean> {
   const fork = plan.others.length > 0;
-  const { button } = await showDialog({
-    title,
-    body: <Plan plan={plan} several={several} trans={trans} />,
-    buttons: [
-      Dialog.cancelButton({ label: trans.__('Cancel') }),
-      Dialog.warnButton({ label: fork ? trans.__('%1 in a fork', label) : label })
-    ],
-    defaultButton: 0
-  });
-  return button.accept;
+  const body = <Plan plan={plan} several={several} trans={trans} />;
+  return confirmed({ title, body, label: fork ? trans.__('%1 in a fork', label) : label }, trans);
 }
 
 /** What comes back, what stays, what is not undone. */
@@ -172,19 +165,16 @@ export async function askDelete(
   shown: string,
   trans: TranslationBundle
 ): Promise<boolean> {
-  const { button } = await showDialog({
+  const asked = {
     title: trans.__('Delete “%1”?', shown),
     body: trans.__(
       'What was said is deleted for good. Its steps stay in their session, and in the timeline.'
     ),
-    buttons: [
-      Dialog.cancelButton({ label: trans.__('Cancel') }),
-      Dialog.warnButton({ label: trans.__('Delete') })
-    ],
-    defaultButton: 0
-  });
-  if (button.accept) {
+    label: trans.__('Delete')
+  };
+  const meant = await confirmed(asked, trans);
+  if (meant) {
     await agent.delete(info.id);
   }
-  return button.accept;
+  return meant;
 }

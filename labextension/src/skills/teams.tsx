@@ -1,9 +1,9 @@
 // Teams and the organisation: who is in them with which role, appointing and dismissing.
 
-import { Dialog, showDialog } from '@jupyterlab/apputils';
 import { HTMLSelect } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
+import { confirmed } from '../parts/confirm';
 import { ConnectionNotice, ErrorNotice, Loading, Notice } from '../parts/notices';
 import { exact } from '../parts/words';
 import { useAsked } from '../parts/asked';
@@ -88,18 +88,16 @@ function Scope(props: {
   const title = scopeWord(scope, trans);
   const dismiss = async (login: string): Promise<void> => {
     const leaves = login === me.login;
-    const label = leaves ? trans.__('Leave') : trans.__('Dismiss');
-    const { button } = await showDialog({
+    const asked = {
       title: leaves
         ? trans.__('Leave “%1”?', title)
         : trans.__('Dismiss “%1” from “%2”?', exact(login), title),
       body: leaves
         ? trans.__('Its skills are no longer offered to you. An admin can appoint you again.')
         : trans.__('Its skills are no longer offered to them. An admin can appoint them again.'),
-      buttons: [Dialog.cancelButton({ label: trans.__('Cancel') }), Dialog.warnButton({ label })],
-      defaultButton: 0
-    });
-    if (button.accept) {
+      label: leaves ? trans.__('Leave') : trans.__('Dismiss')
+    };
+    if (await confirmed(asked, trans)) {
       await act(() => skills.dismiss(scope, login));
     }
   };

@@ -1,8 +1,9 @@
 // JupyterLab's list of files, with names to their last character, and deleting told as the step that it is.
 
-import { Dialog, showDialog, showErrorMessage } from '@jupyterlab/apputils';
+import { showErrorMessage } from '@jupyterlab/apputils';
 import { DirListing } from '@jupyterlab/filebrowser';
 
+import { confirmed } from '../parts/confirm';
 import { exact } from '../parts/words';
 
 /** JupyterLab's own asks whether to move to a trash, where its server has one; a workspace has a history. */
@@ -15,21 +16,16 @@ export class WorkspaceListing extends DirListing {
     }
     const { manager } = this.model;
     const trans = this.translator.load('reprise');
-    const { button } = await showDialog({
+    const asked = {
       title: trans.__('Delete'),
       body: `${
         items.length === 1
           ? trans.__('Delete “%1” from the workspace?', exact(first.name))
           : trans.__('Delete these %1 from the workspace?', items.length)
       } ${trans.__('That is a step: the files of earlier steps still have it.')}`,
-      buttons: [
-        Dialog.cancelButton({ label: trans.__('Cancel') }),
-        Dialog.warnButton({ label: trans.__('Delete') })
-      ],
-      // Delete and Enter lie side by side.
-      defaultButton: 0
-    });
-    if (!button.accept) {
+      label: trans.__('Delete')
+    };
+    if (!(await confirmed(asked, trans))) {
       return;
     }
     for (const { path } of items) {

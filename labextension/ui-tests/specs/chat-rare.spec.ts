@@ -1,10 +1,8 @@
 // What a conversation shows now and then: another agent's work, a full context; and the sound of a question.
 
-import { COMMANDS, FRAME, say, setPolicy, turn } from '../fixtures/asking';
+import { CHAT, COMMANDS, FRAME, openChat, say, setPolicy, turn } from '../fixtures/asking';
 import { otherAgent } from '../fixtures/history';
 import { accessible, expect, openNotebook, runCell, sessionOf, test } from '../fixtures/lab';
-
-const CHAT = '.jp-Reprise-chat';
 
 test('another agent’s work shows as it comes, is told apart, and nobody here goes on with it', async ({
   page,
@@ -68,7 +66,7 @@ test('where the context was full, the summary is at hand, also after a reload', 
   await expect(chat.getByText(`Sum ${name}: much.`)).toBeVisible();
   await accessible(page, CHAT);
   await page.reload();
-  await page.evaluate(() => (window as any).jupyterapp.commands.execute('reprise:open-chat'));
+  await openChat(page);
   await expect(mark).toBeVisible();
   await expect(turn(page)).toContainText(`much ${name}`);
 });

@@ -1,7 +1,6 @@
 // The conversation beside the notebook: words and calls as they come, stopped, gone on with, undone, found again.
 
-import type { Locator, Page } from '@playwright/test';
-
+import { CHAT, openChat, say, turn } from '../fixtures/asking';
 import { pastConversation } from '../fixtures/history';
 import {
   accessible,
@@ -12,26 +11,6 @@ import {
   setTheme,
   test
 } from '../fixtures/lab';
-
-const CHAT = '.jp-Reprise-chat';
-
-async function openChat(page: Page): Promise<Locator> {
-  await page.evaluate(() => (window as any).jupyterapp.commands.execute('reprise:open-chat'));
-  const chat = page.locator(CHAT);
-  await expect(chat).toBeVisible();
-  return chat;
-}
-
-async function say(page: Page, words: string): Promise<void> {
-  const chat = await openChat(page);
-  const input = chat.locator('.jp-Reprise-chat-composer textarea');
-  await input.fill(words);
-  await input.press('Enter');
-}
-
-function turn(page: Page, number: number): Locator {
-  return page.locator(`${CHAT} [data-turn="${number}"]`);
-}
 
 test('an answer streams in, is Markdown, and its code goes below the cell', async ({
   page,
